@@ -16,16 +16,16 @@ header_len(const struct layer *layer)
 }
 
 static void
-say(struct layer *layer, const char *field, uint64_t number)
+set_default(struct layer *layer, const char *field, uint64_t number)
 {
 	struct value *value = &layer->values[layer_field(layer->type, field)];
 
-	if (value->kind == VALUE_UNSAID)
+	if (value->kind == VALUE_ABSENT)
 		*value = (struct value){ .kind = VALUE_IS, .number = number };
 }
 
 static uint64_t
-said(const struct layer *layer, const char *field)
+value_of(const struct layer *layer, const char *field)
 {
 	return layer->values[layer_field(layer->type, field)].number;
 }
@@ -35,7 +35,7 @@ said(const struct layer *layer, const char *field)
  * names another: the host after the tested one.
  */
 static uint64_t
-say_hosts(struct packet *packet, struct names *names)
+default_hosts(struct packet *packet, struct names *names)
 {
 	uint64_t host = names->host_count > 0 ? names->host[names->port] + 1 : 0;
 	const struct name *own = name_find(names, "own");
@@ -45,31 +45,31 @@ say_hosts(struct packet *packet, struct names *names)
 
 		if (layer->type != &layer_bid && layer->type != &layer_bidctl)
 			continue;
-		say(layer, "host", host);
-		host = said(layer, "host");
-		if (own != NULL && (layer->type == &layer_bid || said(layer, "flags") == FLAGS_RESPONSE))
-			say(layer, "destination", own->value);
+		set_default(layer, "host", host);
+		host = value_of(layer, "host");
+		if (own != NULL && (layer->type == &layer_bid || value_of(layer, "flags") == FLAGS_RESPONSE))
+			set_default(layer, "destination", own->value);
 	}
 	return host;
 }
 
 /* Derives link addresses that the packet leaves out from the hosts'. */
 static void
-say_links(struct packet *packet, struct names *names)
+default_links(struct packet *packet, struct names *names)
 {
 	struct layer *eth = &packet->layers[0], *next = &packet->layers[1];
-	uint64_t from = say_hosts(packet, names), to = names->link[names->port];
+	uint64_t from = default_hosts(packet, names), to = names->link[names->port];
 
 	if (packet->count > 1 && next->type == &layer_ip)
-		from = said(next, "src");
+		from = value_of(next, "src");
 	if (packet->count > 1 && next->type == &layer_arp) {
-		from = said(next, "sender");
-		say(next, "sender-mac", link_of(names, from));
+		from = value_of(next, "sender");
+		set_default(next, "sender-mac", link_of(names, from));
 		if (next->values[layer_field(&layer_arp, "op")].number != 2)
 			to = UINT64_C(0xffffffffffff);
 	}
-	say(eth, "dst", to);
-	say(eth, "src", link_of(names, from));
+	set_default(eth, "dst", to);
+	set_default(eth, "src", link_of(names, from));
 }
 
 /* `?name` and the like are for expected packets only. */
@@ -119,7 +119,7 @@ build(struct packet *packet, struct names *names, uint8_t *bytes, char *why)
 {
 	size_t at[PACKET_LAYERS], len = 0;
 
-	say_links(packet, names);
+	default_links(packet, names);
 	for (unsigned i = 0; i < packet->count; i++) {
 		if (!check_sendable(&packet->layers[i], why))
 			return 0;
@@ -179,18 +179,18 @@ make_slice(struct packet *slice, const struct packet *whole, unsigned at, size_t
 {
 	struct layer *layer = &slice->layers[at];
 	const char *number = layer->type == &layer_ip ? "proto" : "protocol";
-	uint64_t protocol = said(layer, number), eth_from = said(&slice->layers[0], "src");
+	uint64_t protocol = value_of(layer, number), eth_from = value_of(&slice->layers[0], "src");
 
 	memcpy(slice->layers, whole->layers, (at + 1) * sizeof(slice->layers[0]));
 	slice->count = at + 1;
 	slice->payload_kind = PAYLOAD_BYTES;
-	say(&slice->layers[0], "src", eth_from);
-	say(layer, number, protocol);
+	set_default(&slice->layers[0], "src", eth_from);
+	set_default(layer, number, protocol);
 	if (layer->type == &layer_ip) {
-		say(layer, "offset", from);
-		say(layer, "more", !is_last);
+		set_default(layer, "offset", from);
+		set_default(layer, "more", !is_last);
 	} else {
-		say(layer, "mask", fragment_mask(from, is_last, slice->payload_len, said(layer, "count")));
+		set_default(layer, "mask", fragment_mask(from, is_last, slice->payload_len, value_of(layer, "count")));
 	}
 }
 

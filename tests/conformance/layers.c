@@ -64,9 +64,9 @@ checksum_end(uint32_t sum)
 /* ---- derived values ---- */
 
 bool
-layer_is_said(const struct packet *packet, unsigned at, int field)
+layer_is_given(const struct packet *packet, unsigned at, int field)
 {
-	return packet->layers[at].values[field].kind != VALUE_UNSAID;
+	return packet->layers[at].values[field].kind != VALUE_ABSENT;
 }
 
 void
@@ -74,7 +74,7 @@ layer_compute(struct packet *packet, unsigned at, int field, uint64_t number, ui
 {
 	struct layer *layer = &packet->layers[at];
 
-	if (layer->values[field].kind != VALUE_UNSAID)
+	if (layer->values[field].kind != VALUE_ABSENT)
 		return;
 	layer->values[field] = (struct value){ .kind = VALUE_IS, .number = number };
 	field_store(&layer->type->fields[field], header, number);
@@ -87,7 +87,7 @@ layer_compute_sum(struct packet *packet, unsigned at, int field, uint16_t right,
 	struct value *value = &packet->layers[at].values[field];
 
 	if (value->kind == VALUE_BAD) {
-		*value = (struct value){ .kind = VALUE_UNSAID };
+		*value = (struct value){ .kind = VALUE_ABSENT };
 		right = right == 0x0100 ? 0x0200 : right ^ 0x0100u;
 	}
 	layer_compute(packet, at, field, right, header);
@@ -172,7 +172,7 @@ eth_complete(struct packet *packet, unsigned at, uint8_t *header, size_t body_le
 static const char *
 eth_check(const struct packet *packet, unsigned at, const uint8_t *header, size_t *body_len)
 {
-	if (!layer_is_said(packet, at, ETH_TYPE) &&
+	if (!layer_is_given(packet, at, ETH_TYPE) &&
 	    field_load(&eth_fields[ETH_TYPE], header) != layer_number(packet, at))
 		return "eth has a wrong type";
 	return NULL;
@@ -193,7 +193,7 @@ static const char *
 arp_check(const struct packet *packet, unsigned at, const uint8_t *header, size_t *body_len)
 {
 	for (int i = 0; i < 4; i++)
-		if (!layer_is_said(packet, at, i) && field_load(&arp_fields[i], header) != arp_fields[i].initial)
+		if (!layer_is_given(packet, at, i) && field_load(&arp_fields[i], header) != arp_fields[i].initial)
 			return "arp is not for IP over Ethernet";
 	return NULL;
 }
@@ -263,7 +263,7 @@ ip_check_plain(const struct packet *packet, unsigned at, const uint8_t *header)
 	};
 
 	for (size_t i = 0; i < sizeof(plain) / sizeof(plain[0]); i++)
-		if (!layer_is_said(packet, at, plain[i].field) &&
+		if (!layer_is_given(packet, at, plain[i].field) &&
 		    field_load(&ip_fields[plain[i].field], header) != ip_fields[plain[i].field].initial)
 			return plain[i].why;
 	return NULL;
@@ -278,11 +278,11 @@ ip_check(const struct packet *packet, unsigned at, const uint8_t *header, size_t
 		return NULL;
 	if (ihl < 20 || ihl > *body_len)
 		return "ip has an impossible header length";
-	if (!layer_is_said(packet, at, IP_LEN) && (len < ihl || len > *body_len))
+	if (!layer_is_given(packet, at, IP_LEN) && (len < ihl || len > *body_len))
 		return "ip has an impossible length";
-	if (!layer_is_said(packet, at, IP_SUM) && checksum_end(checksum_add(0, header, ihl)) != 0)
+	if (!layer_is_given(packet, at, IP_SUM) && checksum_end(checksum_add(0, header, ihl)) != 0)
 		return "ip has a wrong checksum";
-	if (!layer_is_said(packet, at, IP_PROTO) && at + 1 < packet->count &&
+	if (!layer_is_given(packet, at, IP_PROTO) && at + 1 < packet->count &&
 	    field_load(&ip_fields[IP_PROTO], header) != layer_number(packet, at))
 		return "ip carries another protocol";
 	if (len >= ihl && len < *body_len)
@@ -350,11 +350,11 @@ udp_check(const struct packet *packet, unsigned at, const uint8_t *header, size_
 	if (is_quoted(packet, at) || packet->layers[at - 1].type != &layer_ip ||
 	    field_load(&ip_fields[IP_MORE], ip) != 0)
 		return NULL;
-	if (!layer_is_said(packet, at, UDP_LEN) && len != *body_len)
+	if (!layer_is_given(packet, at, UDP_LEN) && len != *body_len)
 		return "udp has a wrong length";
-	if (!layer_is_said(packet, at, UDP_SUM) && sum == 0)
+	if (!layer_is_given(packet, at, UDP_SUM) && sum == 0)
 		return "udp has no checksum";
-	if (!layer_is_said(packet, at, UDP_SUM) &&
+	if (!layer_is_given(packet, at, UDP_SUM) &&
 	    checksum_end(checksum_add(
 		    pseudo_sum(field_load(&ip_fields[IP_SRC], ip), field_load(&ip_fields[IP_DST], ip), len), header,
 		    *body_len)) != 0)
@@ -383,7 +383,7 @@ icmp_complete(struct packet *packet, unsigned at, uint8_t *header, size_t body_l
 static const char *
 icmp_check(const struct packet *packet, unsigned at, const uint8_t *header, size_t *body_len)
 {
-	if (!is_quoted(packet, at) && !layer_is_said(packet, at, ICMP_SUM) &&
+	if (!is_quoted(packet, at) && !layer_is_given(packet, at, ICMP_SUM) &&
 	    packet->layers[at - 1].type == &layer_ip && packet->layers[at - 1].values[IP_MORE].number == 0 &&
 	    checksum_end(checksum_add(0, header, *body_len)) != 0)
 		return "icmp has a wrong checksum";

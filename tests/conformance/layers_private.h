@@ -6,7 +6,7 @@
 
 #include "tests/conformance/packet.h"
 
-bool layer_is_said(const struct packet *packet, unsigned at, int field);
+bool layer_is_given(const struct packet *packet, unsigned at, int field);
 
 /* Sets a field that the packet leaves out, in the header too. */
 void layer_compute(struct packet *packet, unsigned at, int field, uint64_t number, uint8_t *header);

@@ -54,11 +54,11 @@ blast_check(const struct packet *packet, unsigned at, const uint8_t *header, siz
 		return "blast has a wrong mask width";
 	if (op < OP_SEND || op > OP_RETRANSMIT)
 		return "blast has a wrong op";
-	if (!layer_is_said(packet, at, BLAST_LEN) && load(blast_fields, BLAST_LEN, header) != *body_len - BLAST_LENGTH)
+	if (!layer_is_given(packet, at, BLAST_LEN) && load(blast_fields, BLAST_LEN, header) != *body_len - BLAST_LENGTH)
 		return "blast has a wrong length";
 	if (!blast_mask_is_good(header))
 		return "blast has an impossible mask";
-	if (!layer_is_said(packet, at, BLAST_PROTOCOL) && layer_above(packet, at) != NULL &&
+	if (!layer_is_given(packet, at, BLAST_PROTOCOL) && layer_above(packet, at) != NULL &&
 	    load(blast_fields, BLAST_PROTOCOL, header) != layer_number(packet, at))
 		return "blast carries another protocol";
 	return NULL;
@@ -88,7 +88,7 @@ bidctl_complete(struct packet *packet, unsigned at, uint8_t *header, size_t body
 static const char *
 bidctl_check(const struct packet *packet, unsigned at, const uint8_t *header, size_t *body_len)
 {
-	if (!layer_is_said(packet, at, BIDCTL_SUM) && checksum_end(checksum_add(0, header, BIDCTL_LENGTH)) != 0)
+	if (!layer_is_given(packet, at, BIDCTL_SUM) && checksum_end(checksum_add(0, header, BIDCTL_LENGTH)) != 0)
 		return "bidctl has a wrong checksum";
 	if (load(bidctl_fields, BIDCTL_SOURCE, header) == 0)
 		return "bidctl has no boot id";
@@ -117,7 +117,7 @@ bid_check(const struct packet *packet, unsigned at, const uint8_t *header, size_
 {
 	if (load(bid_fields, BID_SOURCE, header) == 0)
 		return "bid has no boot id";
-	if (!layer_is_said(packet, at, BID_PROTOCOL) && layer_above(packet, at) != NULL &&
+	if (!layer_is_given(packet, at, BID_PROTOCOL) && layer_above(packet, at) != NULL &&
 	    load(bid_fields, BID_PROTOCOL, header) != layer_number(packet, at))
 		return "bid carries another protocol";
 	return NULL;
@@ -150,7 +150,7 @@ chan_complete(struct packet *packet, unsigned at, uint8_t *header, size_t body_l
 static const char *
 chan_check(const struct packet *packet, unsigned at, const uint8_t *header, size_t *body_len)
 {
-	if (!layer_is_said(packet, at, CHAN_LEN) && load(chan_fields, CHAN_LEN, header) != *body_len - CHAN_LENGTH)
+	if (!layer_is_given(packet, at, CHAN_LEN) && load(chan_fields, CHAN_LEN, header) != *body_len - CHAN_LENGTH)
 		return "chan has a wrong length";
 	return NULL;
 }
@@ -190,7 +190,7 @@ gm_check(const struct packet *packet, unsigned at, const uint8_t *header, size_t
 
 	if (kind == 0 || kind > GM_KINDS)
 		return "gm has a wrong kind";
-	if (!layer_is_said(packet, at, GM_LEN) && load(gm_fields, GM_LEN, header) != *body_len - GM_LENGTH)
+	if (!layer_is_given(packet, at, GM_LEN) && load(gm_fields, GM_LEN, header) != *body_len - GM_LENGTH)
 		return "gm has a wrong length";
 	if (number != 0 && load(gm_fields, GM_PREVIOUS, header) >= number)
 		return "gm has a previous packet later than this one";
@@ -226,7 +226,7 @@ am_check(const struct packet *packet, unsigned at, const uint8_t *header, size_t
 
 	if (kind == 0 || kind > AM_KINDS)
 		return "am has a wrong kind";
-	if (!layer_is_said(packet, at, AM_LEN) && load(am_fields, AM_LEN, header) != len)
+	if (!layer_is_given(packet, at, AM_LEN) && load(am_fields, AM_LEN, header) != len)
 		return "am has a wrong length";
 	if (kind == AM_CALL ? len != 12 : kind < 4 || kind > 6 ? len != 0 : 4 * load(am_fields, AM_WORDS, header) > len)
 		return "am has an impossible length for its kind";

@@ -56,7 +56,7 @@ bool number_parse(struct names *names, const char *text, uint64_t *number, char 
 /* ---- packets ---- */
 
 enum value_kind {
-	VALUE_UNSAID,
+	VALUE_ABSENT,
 	VALUE_IS,
 	VALUE_ANY,     /* `*` */
 	VALUE_BIND,    /* `?name`: the name's value if it has one; otherwise sets it */

@@ -166,7 +166,7 @@ TEST(counters_must_be_right_and_complete)
 
 /* Faults in a host's headers must be found: the checks of headers, on frames made here. */
 static const char *
-judge(const char *frame, const char *expected)
+match(const char *frame, const char *expected)
 {
 	static char why[PACKET_WHY];
 	static struct packet packet;
@@ -192,57 +192,57 @@ judge(const char *frame, const char *expected)
 
 TEST(wrong_headers_are_found)
 {
-	CHECK_STR(judge("ip 1.1.1.1 > 2.2.2.2 / udp 1 > 2 / pattern 9", "ip / udp 1 > 2 / pattern 9"), "");
-	CHECK_STR(judge("ip version 5 / udp", "ip / udp"), "ip has a wrong version");
-	CHECK_STR(judge("ip ihl 4 / udp", "ip / udp"), "ip has an impossible header length");
-	CHECK_STR(judge("ip len 19 / udp", "ip / udp"), "ip has an impossible length");
-	CHECK_STR(judge("ip len 29 / udp", "ip / udp"), "ip has an impossible length");
-	CHECK_STR(judge("ip sum bad / udp", "ip / udp"), "ip has a wrong checksum");
-	CHECK_STR(judge("ip sum bad / udp", "ip sum * / udp"), "");
-	CHECK_STR(judge("ip evil / udp", "ip / udp"), "ip has its reserved bit set");
-	CHECK_STR(judge("ip more / udp", "ip / udp"), "ip is a fragment: more follow");
-	CHECK_STR(judge("ip offset 8 / pattern 8", "ip / *"), "ip is a fragment");
-	CHECK_STR(judge("ip / udp len 9", "ip / udp"), "udp has a wrong length");
-	CHECK_STR(judge("ip / udp sum bad", "ip / udp"), "udp has a wrong checksum");
-	CHECK_STR(judge("ip / udp sum 0", "ip / udp"), "udp has no checksum");
-	CHECK_STR(judge("ip / udp sum 0", "ip / udp sum 0"), "");
-	CHECK_STR(judge("ip / icmp echo-reply sum bad", "ip / icmp"), "icmp has a wrong checksum");
-	CHECK_STR(judge("arp reply hw 2", "arp reply"), "arp is not for IP over Ethernet");
-	CHECK_STR(judge("ip / udp / pattern 2 / cut 41", "ip / udp"), "ip has an impossible length");
-	CHECK_STR(judge("ip / udp / cut 33", "ip / udp"), "ip does not fit into 19 bytes");
+	CHECK_STR(match("ip 1.1.1.1 > 2.2.2.2 / udp 1 > 2 / pattern 9", "ip / udp 1 > 2 / pattern 9"), "");
+	CHECK_STR(match("ip version 5 / udp", "ip / udp"), "ip has a wrong version");
+	CHECK_STR(match("ip ihl 4 / udp", "ip / udp"), "ip has an impossible header length");
+	CHECK_STR(match("ip len 19 / udp", "ip / udp"), "ip has an impossible length");
+	CHECK_STR(match("ip len 29 / udp", "ip / udp"), "ip has an impossible length");
+	CHECK_STR(match("ip sum bad / udp", "ip / udp"), "ip has a wrong checksum");
+	CHECK_STR(match("ip sum bad / udp", "ip sum * / udp"), "");
+	CHECK_STR(match("ip evil / udp", "ip / udp"), "ip has its reserved bit set");
+	CHECK_STR(match("ip more / udp", "ip / udp"), "ip is a fragment: more follow");
+	CHECK_STR(match("ip offset 8 / pattern 8", "ip / *"), "ip is a fragment");
+	CHECK_STR(match("ip / udp len 9", "ip / udp"), "udp has a wrong length");
+	CHECK_STR(match("ip / udp sum bad", "ip / udp"), "udp has a wrong checksum");
+	CHECK_STR(match("ip / udp sum 0", "ip / udp"), "udp has no checksum");
+	CHECK_STR(match("ip / udp sum 0", "ip / udp sum 0"), "");
+	CHECK_STR(match("ip / icmp echo-reply sum bad", "ip / icmp"), "icmp has a wrong checksum");
+	CHECK_STR(match("arp reply hw 2", "arp reply"), "arp is not for IP over Ethernet");
+	CHECK_STR(match("ip / udp / pattern 2 / cut 41", "ip / udp"), "ip has an impossible length");
+	CHECK_STR(match("ip / udp / cut 33", "ip / udp"), "ip does not fit into 19 bytes");
 }
 
 TEST(wrong_headers_of_the_rpc_suite_are_found)
 {
-	CHECK_STR(judge("blast send / bid source 5 / chan request seq 7 / pattern 9",
+	CHECK_STR(match("blast send / bid source 5 / chan request seq 7 / pattern 9",
 			"blast seq 0 / bid source 5 / chan request seq 7 / pattern 9"),
 		  "");
-	CHECK_STR(judge("blast send seq 1 count 2 fragment 2 / pattern 9", "blast fragment 2 / pattern 9"), "");
-	CHECK_STR(judge("blast width 32", "blast"), "blast has a wrong mask width");
-	CHECK_STR(judge("blast op 4", "blast"), "blast has a wrong op");
-	CHECK_STR(judge("blast len 8 / pattern 9", "blast / *"), "blast has a wrong length");
-	CHECK_STR(judge("blast len 8 / pattern 9", "blast len 8 / *"), "");
-	CHECK_STR(judge("blast mask 1", "blast"), "blast has an impossible mask");
-	CHECK_STR(judge("blast count 2", "blast"), "blast has an impossible mask");
-	CHECK_STR(judge("blast seq 1 count 2 mask 4 / 00", "blast"), "blast has an impossible mask");
-	CHECK_STR(judge("blast seq 1 count 2 mask 3 / 00", "blast"), "blast has an impossible mask");
-	CHECK_STR(judge("blast nack seq 1 count 2 mask 3", "blast"), "blast has an impossible mask");
-	CHECK_STR(judge("blast seq 1 count 0 mask 1 / 00", "blast"), "blast has an impossible mask");
-	CHECK_STR(judge("blast protocol 9 / bid", "blast / bid"), "blast carries another protocol");
-	CHECK_STR(judge("blast retransmit seq 1 count 2 mask 1 / 00", "blast nack"), "blast op is 3, not 2");
-	CHECK_STR(judge("bidctl query request 7 host 10.0.0.2", "bidctl query request 8"),
+	CHECK_STR(match("blast send seq 1 count 2 fragment 2 / pattern 9", "blast fragment 2 / pattern 9"), "");
+	CHECK_STR(match("blast width 32", "blast"), "blast has a wrong mask width");
+	CHECK_STR(match("blast op 4", "blast"), "blast has a wrong op");
+	CHECK_STR(match("blast len 8 / pattern 9", "blast / *"), "blast has a wrong length");
+	CHECK_STR(match("blast len 8 / pattern 9", "blast len 8 / *"), "");
+	CHECK_STR(match("blast mask 1", "blast"), "blast has an impossible mask");
+	CHECK_STR(match("blast count 2", "blast"), "blast has an impossible mask");
+	CHECK_STR(match("blast seq 1 count 2 mask 4 / 00", "blast"), "blast has an impossible mask");
+	CHECK_STR(match("blast seq 1 count 2 mask 3 / 00", "blast"), "blast has an impossible mask");
+	CHECK_STR(match("blast nack seq 1 count 2 mask 3", "blast"), "blast has an impossible mask");
+	CHECK_STR(match("blast seq 1 count 0 mask 1 / 00", "blast"), "blast has an impossible mask");
+	CHECK_STR(match("blast protocol 9 / bid", "blast / bid"), "blast carries another protocol");
+	CHECK_STR(match("blast retransmit seq 1 count 2 mask 1 / 00", "blast nack"), "blast op is 3, not 2");
+	CHECK_STR(match("bidctl query request 7 host 10.0.0.2", "bidctl query request 8"),
 		  "bidctl request is 0x7, not 0x8");
-	CHECK_STR(judge("bidctl query request 7", "bidctl query response"), "bidctl flags is 1, not 3");
-	CHECK_STR(judge("bidctl query request 7 sum bad", "bidctl"), "bidctl has a wrong checksum");
-	CHECK_STR(judge("bidctl query request 7 source 0", "bidctl"), "bidctl has no boot id");
-	CHECK_STR(judge("bidctl query request 7 / 00", "bidctl"), "bidctl has bytes behind its header");
-	CHECK_STR(judge("bidctl bcast host 10.0.0.2", "bidctl host 10.0.0.3"), "bidctl host is 10.0.0.2, not 10.0.0.3");
-	CHECK_STR(judge("bid source 0", "bid"), "bid has no boot id");
-	CHECK_STR(judge("bid protocol 9 / chan", "bid / chan"), "bid carries another protocol");
-	CHECK_STR(judge("bid / chan request seq 5 len 3 / pattern 4", "bid / chan / *"), "chan has a wrong length");
-	CHECK_STR(judge("bid / chan request seq 5", "bid / chan reply seq 5"), "chan flags is 3, not 2");
-	CHECK_STR(judge("bid / chan request seq 5", "bid / chan seq 6"), "chan seq is 5, not 6");
-	CHECK_STR(judge("bid / chan probe / cut 57", "bid / chan"), "chan does not fit into 19 bytes");
+	CHECK_STR(match("bidctl query request 7", "bidctl query response"), "bidctl flags is 1, not 3");
+	CHECK_STR(match("bidctl query request 7 sum bad", "bidctl"), "bidctl has a wrong checksum");
+	CHECK_STR(match("bidctl query request 7 source 0", "bidctl"), "bidctl has no boot id");
+	CHECK_STR(match("bidctl query request 7 / 00", "bidctl"), "bidctl has bytes behind its header");
+	CHECK_STR(match("bidctl bcast host 10.0.0.2", "bidctl host 10.0.0.3"), "bidctl host is 10.0.0.2, not 10.0.0.3");
+	CHECK_STR(match("bid source 0", "bid"), "bid has no boot id");
+	CHECK_STR(match("bid protocol 9 / chan", "bid / chan"), "bid carries another protocol");
+	CHECK_STR(match("bid / chan request seq 5 len 3 / pattern 4", "bid / chan / *"), "chan has a wrong length");
+	CHECK_STR(match("bid / chan request seq 5", "bid / chan reply seq 5"), "chan flags is 3, not 2");
+	CHECK_STR(match("bid / chan request seq 5", "bid / chan seq 6"), "chan seq is 5, not 6");
+	CHECK_STR(match("bid / chan probe / cut 57", "bid / chan"), "chan does not fit into 19 bytes");
 }
 
 /* Frames are printed if they differ from what was expected. */

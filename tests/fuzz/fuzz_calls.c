@@ -178,7 +178,7 @@ caller_call_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_ms
 }
 
 static void
-caller_judge(struct calls *c, struct call *call, int status, struct xk_msg *reply)
+caller_check(struct calls *c, struct call *call, int status, struct xk_msg *reply)
 {
 	uint32_t number = 0;
 
@@ -209,7 +209,7 @@ caller_call(struct caller *caller, struct xk_session *s, unsigned procedure)
 		return -ECANCELED;
 	*call = (struct call){ caller->host, to, procedure, 0, 0, calls_boots(c, caller->host), calls_boots(c, to) };
 	status = xk_call(s, caller_message(caller, len, c->count++), &reply);
-	caller_judge(c, call, status, reply);
+	caller_check(c, call, status, reply);
 	return status;
 }
 

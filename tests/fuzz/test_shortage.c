@@ -207,12 +207,12 @@ TEST(any_allocation_of_a_packet_may_fail)
 
 		allocation_failed = false;
 		allocations_left = steps;
-		hear(r, 105, 0, "one");
+		inject_data(r, 105, 0, "one");
 		allocations_left = UINT_MAX;
 		failed = allocation_failed;
 		CHECK_EQ(rig_drop_count(r), 1);
 		CHECK(failed || rig_counter(r, "unposted") == 1);
-		hear(r, 105, 0, "one");
+		inject_data(r, 105, 0, "one");
 		CHECK(rig_counter(r, "unposted") > 0);
 		CHECK_EQ(rig_drop_count(r), 2);
 		gm_rig_end(r);

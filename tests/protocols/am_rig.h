@@ -23,7 +23,7 @@ struct message {
 
 /* Injects a message of header h whose payload is `len` bytes; h.length may promise more or less. */
 static inline void
-hear_bytes(struct rig *r, struct am_header h, const void *bytes, size_t len)
+inject_bytes(struct rig *r, struct am_header h, const void *bytes, size_t len)
 {
 	uint8_t all[AM_HEADER_LEN + BYTES] = { h.kind, h.words };
 
@@ -39,10 +39,10 @@ hear_bytes(struct rig *r, struct am_header h, const void *bytes, size_t len)
 }
 
 static inline void
-hear(struct rig *r, struct am_header h, const char *text)
+inject(struct rig *r, struct am_header h, const char *text)
 {
 	h.length = (uint32_t)strlen(text);
-	hear_bytes(r, h, text, h.length);
+	inject_bytes(r, h, text, h.length);
 }
 
 /* Returns the next message sent; kind 0: none. */
@@ -92,7 +92,7 @@ expect_answer(struct rig *r, enum am_kind kind, uint32_t sequence, unsigned hand
 static inline void
 welcome(struct rig *r, uint64_t number)
 {
-	hear(r, (struct am_header){ .kind = AM_WELCOME, .handler = CREDITS, .to = number, .from = PEER }, "");
+	inject(r, (struct am_header){ .kind = AM_WELCOME, .handler = CREDITS, .to = number, .from = PEER }, "");
 }
 
 /* Answers a new session's call: a COOKIE, then a WELCOME. Returns the session's number. */
@@ -103,7 +103,7 @@ answer_call(struct rig *r)
 
 	CHECK(call.h.to == 0);
 	CHECK_EQ(call.h.handler, THERE);
-	hear(r, (struct am_header){ .kind = AM_COOKIE, .to = call.h.from, .from = COOKIE }, "");
+	inject(r, (struct am_header){ .kind = AM_COOKIE, .to = call.h.from, .from = COOKIE }, "");
 	again = expect(r, AM_CALL);
 	CHECK(again.h.to == COOKIE && again.h.from == call.h.from);
 	CHECK_EQ(memcmp(call.bytes, again.bytes, AM_CALL_LEN), 0);
@@ -121,10 +121,10 @@ open_am(struct rig *r)
 static inline void
 answer(struct rig *r, const struct message *m, enum am_kind kind, unsigned handler, const char *text)
 {
-	hear(r,
-	     (struct am_header){
-		     .kind = kind, .handler = handler, .sequence = m->h.sequence, .to = m->h.from, .from = PEER },
-	     text);
+	inject(r,
+	       (struct am_header){
+		       .kind = kind, .handler = handler, .sequence = m->h.sequence, .to = m->h.from, .from = PEER },
+	       text);
 }
 
 /* ---- the test calls ---- */
@@ -135,10 +135,10 @@ call(struct rig *r, uint64_t from, uint64_t cookie, uint16_t name, uint64_t tag)
 	uint8_t bytes[AM_CALL_LEN] = { 0, THERE, 0, CALL_FROM_CREDITS };
 
 	xk_put64(bytes + 4, tag);
-	hear_bytes(r,
-		   (struct am_header){
-			   .kind = AM_CALL, .handler = name, .length = AM_CALL_LEN, .to = cookie, .from = from },
-		   bytes, sizeof(bytes));
+	inject_bytes(r,
+		     (struct am_header){
+			     .kind = AM_CALL, .handler = name, .length = AM_CALL_LEN, .to = cookie, .from = from },
+		     bytes, sizeof(bytes));
 }
 
 /* Calls endpoint `name` as session `from`. Returns the number of the session accepted, or 0. */

@@ -19,7 +19,7 @@ struct stage {
 	struct rig *r;
 	uint64_t own;
 	struct xk_bidctl_watcher watcher;
-	char told[256];
+	char notified[256];
 };
 
 static void
@@ -27,11 +27,11 @@ stage_changed(const struct xk_bidctl_watcher *watcher, enum xk_bidctl_change cha
 {
 	static const char *const names[] = { "first", "reboot", "lost" };
 	struct stage *s = xk_container_of(watcher, struct stage, watcher);
-	size_t used = strlen(s->told);
+	size_t used = strlen(s->notified);
 
 	/* messages delivered so far precede this change */
-	snprintf(s->told + used, sizeof(s->told) - used, "%s:%x:%u ", names[change], (unsigned)(peer->boot >> 60),
-		 rig_delivered(s->r));
+	snprintf(s->notified + used, sizeof(s->notified) - used, "%s:%x:%u ", names[change],
+		 (unsigned)(peer->boot >> 60), rig_delivered(s->r));
 }
 
 /* If enabled, the user accepts strangers. */
@@ -66,10 +66,10 @@ stage_close(struct stage *s)
 #define STAGE_TEST(name, opening) TEST_IN(name, struct stage, s, opening, stage_close)
 
 static inline void
-expect_notified(struct stage *s, const char *told)
+expect_notified(struct stage *s, const char *notified)
 {
-	CHECK_STR(s->told, told);
-	s->told[0] = '\0';
+	CHECK_STR(s->notified, notified);
+	s->notified[0] = '\0';
 }
 
 /* ---- what goes over the wires ---- */

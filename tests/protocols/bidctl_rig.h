@@ -37,7 +37,7 @@ struct stage {
 	uint64_t own;  /* boot id that this host shows to HOST */
 	uint32_t with; /* host of the latest message in or of the latest request to confirm */
 	struct watching lower, upper;
-	char told[512];                     /* "upper:first:a lower:first:a " */
+	char notified[512];                 /* "upper:first:a lower:first:a " */
 	void (*meanwhile)(struct stage *s); /* runs while `upper` is notified */
 	struct confirming asking;           /* the request that stage_open_asking made, whose query bears `tag` */
 	uint64_t tag;
@@ -48,9 +48,9 @@ stage_changed(const struct xk_bidctl_watcher *watcher, enum xk_bidctl_change cha
 {
 	const struct watching *w = xk_container_of(watcher, struct watching, watcher);
 	struct stage *s = w->stage;
-	size_t used = strlen(s->told);
+	size_t used = strlen(s->notified);
 
-	snprintf(s->told + used, sizeof(s->told) - used, "%s:%s:%x%s ", w->name, change_names[change],
+	snprintf(s->notified + used, sizeof(s->notified) - used, "%s:%s:%x%s ", w->name, change_names[change],
 		 (unsigned)(peer->boot >> 60), peer->host == HOST ? "" : "?");
 	if (w == &s->upper && s->meanwhile != NULL)
 		s->meanwhile(s);
@@ -94,10 +94,10 @@ stage_close(struct stage *s)
 #define STAGE_TEST(name, opening) TEST_IN(name, struct stage, s, opening, stage_close)
 
 static inline void
-expect_notified(struct stage *s, const char *told)
+expect_notified(struct stage *s, const char *notified)
 {
-	CHECK_STR(s->told, told);
-	s->told[0] = '\0';
+	CHECK_STR(s->notified, notified);
+	s->notified[0] = '\0';
 }
 
 /* ---- messages on the wire, in both directions ---- */
@@ -201,7 +201,7 @@ confirm(struct stage *s, struct confirming *c, uint32_t host)
 }
 
 static void
-do_heard(void *argument)
+do_check_boot(void *argument)
 {
 	struct confirming *c = argument;
 
@@ -209,12 +209,12 @@ do_heard(void *argument)
 }
 
 static inline int
-heard(struct stage *s, uint32_t host, uint64_t boot)
+check_boot(struct stage *s, uint32_t host, uint64_t boot)
 {
 	struct confirming c = { s, host, boot, 1 };
 
 	s->with = host;
-	CHECK(rig_do(s->r, do_heard, &c));
+	CHECK(rig_do(s->r, do_check_boot, &c));
 	return c.status;
 }
 
@@ -261,7 +261,7 @@ meet(struct stage *s, uint64_t boot)
 	inject(s, response(s, boot, expect_query(s)));
 	CHECK_EQ(c.status, 0);
 	CHECK_EQ(c.boot, boot);
-	s->told[0] = '\0';
+	s->notified[0] = '\0';
 	rig_expect_nothing_sent(s->r);
 }
 
@@ -285,9 +285,9 @@ stage_open_met(struct stage *s, const char *settings)
 
 /* Checks a message from `host` that bears this boot, which sends a query. Returns its tag. */
 static inline uint64_t
-heard_asks(struct stage *s, uint32_t host, uint64_t boot)
+check_draws_query(struct stage *s, uint32_t host, uint64_t boot)
 {
-	CHECK_EQ(heard(s, host, boot), -EINPROGRESS);
+	CHECK_EQ(check_boot(s, host, boot), -EINPROGRESS);
 	return expect_query(s);
 }
 

@@ -92,7 +92,7 @@ fragment(uint32_t sequence, unsigned op, unsigned i)
 }
 
 static inline void
-hear_one(struct rig *r, uint32_t sequence, unsigned op, unsigned i)
+inject_fragment(struct rig *r, uint32_t sequence, unsigned op, unsigned i)
 {
 	struct frame f = fragment(sequence, op, i);
 
@@ -101,10 +101,10 @@ hear_one(struct rig *r, uint32_t sequence, unsigned op, unsigned i)
 
 /* Injects the message's fragments in this order: "02" are the first and the last. */
 static inline void
-hear(struct rig *r, uint32_t sequence, unsigned op, const char *order)
+inject_fragments(struct rig *r, uint32_t sequence, unsigned op, const char *order)
 {
 	for (; *order != '\0'; order++)
-		hear_one(r, sequence, op, (unsigned)(*order - '0'));
+		inject_fragment(r, sequence, op, (unsigned)(*order - '0'));
 }
 
 static inline struct frame

@@ -497,16 +497,16 @@ executed(struct rig *r)
 	return caller_in(r)->executed;
 }
 
-struct telling {
+struct reporting {
 	struct fake_bidctl *bidctl;
 	enum xk_bidctl_change change;
 	struct xk_bidctl_peer peer;
 };
 
 static inline void
-do_tell(void *argument)
+do_report(void *argument)
 {
-	struct telling *t = argument;
+	struct reporting *t = argument;
 
 	t->bidctl->boot = t->peer.boot;
 	t->bidctl->watcher->changed(t->bidctl->watcher, t->change, &t->peer);
@@ -514,11 +514,11 @@ do_tell(void *argument)
 
 /* Reports a change of host as BIDCTL. */
 static inline void
-tell(struct rig *r, enum xk_bidctl_change change, uint32_t host, uint64_t boot)
+report(struct rig *r, enum xk_bidctl_change change, uint32_t host, uint64_t boot)
 {
-	struct telling t = { (struct fake_bidctl *)rig_protocol(r, "bidctl"), change, { host, boot } };
+	struct reporting t = { (struct fake_bidctl *)rig_protocol(r, "bidctl"), change, { host, boot } };
 
-	REQUIRE(rig_do(r, do_tell, &t));
+	REQUIRE(rig_do(r, do_report, &t));
 }
 
 #endif

@@ -261,7 +261,7 @@ net_heal(struct net *net)
 
 /* Checks that every exchange of a current boot has ended and that no thread or buffer is left. */
 static inline void
-net_judge_quiet(const struct net *net)
+net_check_quiet(const struct net *net)
 {
 	for (unsigned i = 0; i < net->count; i++) {
 		const struct net_exchange *x = net_exchange(net, i);
@@ -307,7 +307,7 @@ net_live(struct net *net, const struct net_kind *kind, uint64_t seed, bool crash
 				CHECK(net->good[from][to] > before[from][to]);
 	net->stopped = true;
 	xk_sim_run(net->sim, times->end_ms * MS);
-	net_judge_quiet(net);
+	net_check_quiet(net);
 	CHECK_EQ(xk_sim_free(net->sim), 0);
 	free(net->journal);
 }

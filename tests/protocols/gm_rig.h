@@ -24,7 +24,7 @@ struct asking {
 };
 
 static inline void
-do_hear(void *argument)
+do_check(void *argument)
 {
 	struct asking *a = argument;
 
@@ -42,7 +42,7 @@ meet(struct rig *r, uint32_t host, uint64_t boot)
 	rig_forget(r);
 	rig_wire(r, "wire2");
 	rig_wire_peer(r, host);
-	REQUIRE(rig_do(r, do_hear, &a));
+	REQUIRE(rig_do(r, do_check, &a));
 	CHECK_EQ(rig_take_sent(r, question, sizeof(question)), CONTROL_LEN);
 	xk_put32(answer + 4, host);
 	xk_put64(answer + 8, boot);
@@ -158,14 +158,14 @@ inject(struct rig *r, struct packet p)
 
 /* Injects a DATA packet. */
 static inline void
-hear(struct rig *r, uint64_t number, uint64_t previous, const char *text)
+inject_data(struct rig *r, uint64_t number, uint64_t previous, const char *text)
 {
 	inject(r, packet(GM_DATA, number, previous, text));
 }
 
 /* Injects a fragment: len bytes at `offset`, of `total`. */
 static inline void
-hear_part(struct rig *r, uint64_t number, uint64_t previous, uint32_t total, uint32_t offset, uint32_t len)
+inject_part(struct rig *r, uint64_t number, uint64_t previous, uint32_t total, uint32_t offset, uint32_t len)
 {
 	struct packet p = packet(GM_DATA, number, previous, "");
 

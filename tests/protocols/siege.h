@@ -140,8 +140,8 @@ struct siege {
 	unsigned peer_count;
 	uint32_t blast_sequence; /* the latest BLAST message for the enemy; 0: none, or a short one */
 	unsigned blast_count;    /* its number of fragments */
-	void (*hear)(struct siege *s, const struct siege_frame *f); /* receives each frame at the enemy's stations */
-	void (*tick)(struct siege *s);                              /* the attack */
+	void (*receive)(struct siege *s, const struct siege_frame *f); /* receives each frame at the enemy's stations */
+	void (*tick)(struct siege *s);                                 /* the attack */
 	uint64_t every_ns, until_ns;
 	uint64_t ticks;
 	unsigned variant; /* the attack's variant */
@@ -910,7 +910,7 @@ siege_note_blast(struct siege *s, const struct siege_frame *f, size_t at)
 }
 
 static inline void
-siege_hear(struct siege *s, const struct siege_frame *f)
+siege_receive(struct siege *s, const struct siege_frame *f)
 {
 	size_t at;
 	unsigned type = siege_above(f->bytes, f->len, &at);
@@ -921,8 +921,8 @@ siege_hear(struct siege *s, const struct siege_frame *f)
 		siege_answer_bidctl(s, f, at);
 	if (type == SIEGE_BLAST)
 		siege_note_blast(s, f, at);
-	if (s->hear != NULL)
-		s->hear(s, f);
+	if (s->receive != NULL)
+		s->receive(s, f);
 }
 
 /* Receives the frames that have arrived at a station. */
@@ -937,7 +937,7 @@ siege_listen(struct siege *s, unsigned station)
 			struct siege_frame f = { .len = xk_msg_len(frames[i]), .station = station };
 
 			REQUIRE(xk_msg_copy_out(frames[i], 0, f.bytes, f.len));
-			siege_hear(s, &f);
+			siege_receive(s, &f);
 			xk_msg_free(frames[i]);
 		}
 }

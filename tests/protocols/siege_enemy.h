@@ -370,7 +370,7 @@ enemy_send(struct siege_enemy *e, const struct enemy_attack *attack)
 
 /* Learns from a frame to the enemy. */
 static inline void
-enemy_hear(struct siege_enemy *e, const struct siege_frame *f)
+enemy_learn(struct siege_enemy *e, const struct siege_frame *f)
 {
 	size_t at;
 	unsigned type = siege_above(f->bytes, f->len, &at);

@@ -155,7 +155,7 @@ call(struct rig *r, uint64_t from)
 
 /* Sends data to such an end as its peer 0xa. */
 static inline void
-hear(struct rig *r, uint32_t sequence, uint64_t id, const char *payload)
+inject_data(struct rig *r, uint32_t sequence, uint64_t id, const char *payload)
 {
 	inject(r, packet(STOPWAIT_DATA, sequence, 0xa, id, payload));
 }

@@ -149,7 +149,7 @@ AM_SESSION_TEST(a_reply_runs_its_handler_once_and_is_taken, client_rig("am"), op
 	CHECK_EQ(request(r, s, 3, "x"), 0);
 	answer_call(r);
 	m = expect(r, AM_REQUEST);
-	hear_bytes(r, (struct am_header){ AM_REPLY, 1, TELL, 0, 0, 7, m.h.from, PEER }, "\0\0\0\x2ayes", 7);
+	inject_bytes(r, (struct am_header){ AM_REPLY, 1, TELL, 0, 0, 7, m.h.from, PEER }, "\0\0\0\x2ayes", 7);
 	CHECK_EQ(seen.tells, 1);
 	CHECK_STR(seen.text, "yes");
 	CHECK_EQ(seen.arrival.count, 1);
@@ -208,7 +208,7 @@ AM_SESSION_TEST(returned_request_without_error_handler_is_dropped, client_rig("a
 	CHECK_EQ(rig_counter(r, "undelivered"), 1);
 	CHECK_EQ(request(r, s, 3, "x"), 0);
 	m = expect(r, AM_REQUEST);
-	hear(r, (struct am_header){ .kind = AM_GONE, .handler = AM_R_FORGOTTEN, .to = m.h.from, .from = PEER }, "");
+	inject(r, (struct am_header){ .kind = AM_GONE, .handler = AM_R_FORGOTTEN, .to = m.h.from, .from = PEER }, "");
 	CHECK_EQ(rig_counter(r, "peer_gone"), 1);
 	CHECK_EQ(request(r, s, 3, "x"), 0); /* calls again */
 	answer_call(r);
@@ -353,16 +353,17 @@ AM_SESSION_TEST(a_call_may_be_refused, client_rig("am"), open_am(r))
 	CHECK_EQ(request(r, s, 3, "x"), 0);
 	m = expect(r, AM_CALL);
 	CHECK(xk_get64(m.bytes + 4) == 77);
-	hear(r, (struct am_header){ .kind = AM_COOKIE, .to = m.h.from, .from = COOKIE }, "");
+	inject(r, (struct am_header){ .kind = AM_COOKIE, .to = m.h.from, .from = COOKIE }, "");
 	expect(r, AM_CALL);
-	hear(r, (struct am_header){ .kind = AM_GONE, .handler = AM_R_TAG, .to = m.h.from, .from = COOKIE + 1 }, "");
+	inject(r, (struct am_header){ .kind = AM_GONE, .handler = AM_R_TAG, .to = m.h.from, .from = COOKIE + 1 }, "");
 	CHECK_EQ(rig_counter(r, "stale"), 1);
-	hear(r, (struct am_header){ .kind = AM_GONE, .handler = AM_R_TAG, .to = m.h.from, .from = COOKIE }, "");
+	inject(r, (struct am_header){ .kind = AM_GONE, .handler = AM_R_TAG, .to = m.h.from, .from = COOKIE }, "");
 	CHECK_EQ(seen.status, -EACCES);
 	CHECK_EQ(request(r, s, 3, "x"), 0);
 	m = expect(r, AM_CALL);
-	hear(r, (struct am_header){ .kind = AM_COOKIE, .to = m.h.from, .from = COOKIE }, "");
-	hear(r, (struct am_header){ .kind = AM_GONE, .handler = AM_R_NO_ENDPOINT, .to = m.h.from, .from = COOKIE }, "");
+	inject(r, (struct am_header){ .kind = AM_COOKIE, .to = m.h.from, .from = COOKIE }, "");
+	inject(r, (struct am_header){ .kind = AM_GONE, .handler = AM_R_NO_ENDPOINT, .to = m.h.from, .from = COOKIE },
+	       "");
 	CHECK_EQ(seen.status, -ECONNREFUSED);
 	CHECK_EQ(seen.returns, 2);
 }
@@ -376,11 +377,11 @@ AM_SESSION_TEST(later_cookie_replaces_the_former, client_rig("am"), open_am(r))
 	m = expect(r, AM_CALL);
 	welcome(r, m.h.from); /* before the COOKIE: ignored */
 	CHECK_EQ(rig_counter(r, "stale"), 1);
-	hear(r, (struct am_header){ .kind = AM_COOKIE, .to = m.h.from, .from = COOKIE }, "");
+	inject(r, (struct am_header){ .kind = AM_COOKIE, .to = m.h.from, .from = COOKIE }, "");
 	CHECK(expect(r, AM_CALL).h.to == COOKIE);
-	hear(r, (struct am_header){ .kind = AM_COOKIE, .to = m.h.from, .from = COOKIE }, "");
+	inject(r, (struct am_header){ .kind = AM_COOKIE, .to = m.h.from, .from = COOKIE }, "");
 	CHECK_EQ(rig_counter(r, "stale"), 2);
-	hear(r, (struct am_header){ .kind = AM_COOKIE, .to = m.h.from, .from = COOKIE + 1 }, "");
+	inject(r, (struct am_header){ .kind = AM_COOKIE, .to = m.h.from, .from = COOKIE + 1 }, "");
 	CHECK(expect(r, AM_CALL).h.to == COOKIE + 1);
 	welcome(r, m.h.from);
 	m = expect(r, AM_REQUEST);
@@ -649,13 +650,13 @@ AM_SESSION_TEST(answers_from_other_ends_are_stale, client_rig("am"), open_am(r))
 	answer_call(r);
 	m = expect(r, AM_REQUEST);
 	for (unsigned i = 0; i < XK_ARRAY_LENGTH(kinds); i++) {
-		hear(r,
-		     (struct am_header){
-			     .kind = kinds[i],
-			     .handler = kinds[i] == AM_ACK || kinds[i] == AM_TAKEN || kinds[i] == AM_COOKIE ? 0 : 1,
-			     .to = m.h.from,
-			     .from = PEER + 1 },
-		     "");
+		inject(r,
+		       (struct am_header){
+			       .kind = kinds[i],
+			       .handler = kinds[i] == AM_ACK || kinds[i] == AM_TAKEN || kinds[i] == AM_COOKIE ? 0 : 1,
+			       .to = m.h.from,
+			       .from = PEER + 1 },
+		       "");
 		CHECK_EQ(rig_counter(r, "stale"), i + 1);
 	}
 	m.h.sequence++; /* never asked */

@@ -60,21 +60,22 @@ server_rig(const char *settings)
 static void
 ask(struct rig *r, uint64_t to, unsigned handler, uint32_t sequence, uint32_t oldest, const char *text)
 {
-	hear(r,
-	     (struct am_header){ .kind = AM_REQUEST,
-				 .handler = handler,
-				 .sequence = sequence,
-				 .oldest = oldest,
-				 .to = to,
-				 .from = PEER },
-	     text);
+	inject(r,
+	       (struct am_header){ .kind = AM_REQUEST,
+				   .handler = handler,
+				   .sequence = sequence,
+				   .oldest = oldest,
+				   .to = to,
+				   .from = PEER },
+	       text);
 }
 
 static void
 taken(struct rig *r, uint64_t to, uint32_t sequence, uint32_t oldest)
 {
-	hear(r, (struct am_header){ .kind = AM_TAKEN, .sequence = sequence, .oldest = oldest, .to = to, .from = PEER },
-	     "");
+	inject(r,
+	       (struct am_header){ .kind = AM_TAKEN, .sequence = sequence, .oldest = oldest, .to = to, .from = PEER },
+	       "");
 }
 
 /* ---- callers ---- */
@@ -132,13 +133,13 @@ AM_TEST(each_address_has_a_share_of_the_sessions, server_rig("am peer_sessions=2
 	uint64_t a = call_as(r, 1, NAME, 0), b = call_as(r, 2, NAME, 0), c = call_as(r, 3, NAME, 0);
 
 	CHECK(a != 0 && b != 0 && c != 0); /* the oldest made room */
-	hear(r, (struct am_header){ .kind = AM_REQUEST, .handler = ADD, .to = a, .from = 1 }, "x");
+	inject(r, (struct am_header){ .kind = AM_REQUEST, .handler = ADD, .to = a, .from = 1 }, "x");
 	CHECK_EQ(expect(r, AM_GONE).h.handler, AM_R_FORGOTTEN);
 	CHECK_EQ(rig_counter(r, "no_session"), 1);
 	CHECK_EQ(seen.runs, 0);
 	seen.replies = true; /* a kept reply keeps the session */
-	hear(r, (struct am_header){ .kind = AM_REQUEST, .handler = ADD, .to = b, .from = 2 }, "x");
-	hear(r, (struct am_header){ .kind = AM_REQUEST, .handler = ADD, .to = c, .from = 3 }, "x");
+	inject(r, (struct am_header){ .kind = AM_REQUEST, .handler = ADD, .to = b, .from = 2 }, "x");
+	inject(r, (struct am_header){ .kind = AM_REQUEST, .handler = ADD, .to = c, .from = 3 }, "x");
 	expect(r, AM_REPLY);
 	expect(r, AM_REPLY);
 	CHECK(call_as(r, 4, NAME, 0) == 0);
@@ -167,7 +168,7 @@ AM_TEST(a_request_runs_its_handler_and_is_acknowledged, server_rig("am"))
 {
 	uint64_t b = call_as(r, PEER, NAME, 0);
 
-	hear_bytes(r, (struct am_header){ AM_REQUEST, 2, ADD, 0, 0, 10, b, PEER }, "\0\0\0\1\0\0\0\2hi", 10);
+	inject_bytes(r, (struct am_header){ AM_REQUEST, 2, ADD, 0, 0, 10, b, PEER }, "\0\0\0\1\0\0\0\2hi", 10);
 	CHECK_EQ(seen.runs, 1);
 	CHECK_EQ(seen.arrival.count, 2);
 	CHECK(seen.arrival.words[0] == 1 && seen.arrival.words[1] == 2 && seen.arrival.words[2] == 0);
@@ -311,7 +312,7 @@ AM_TEST(session_ends_if_its_peer_is_gone, server_rig("am"))
 	CHECK(m.h.to == PEER && m.h.from == b && m.h.handler == XK_AM_NONE);
 	CHECK_EQ(rig_push(r, s, "c5"), 0);
 	expect(r, AM_REQUEST);
-	hear(r, (struct am_header){ .kind = AM_GONE, .handler = AM_R_FORGOTTEN, .to = b, .from = PEER }, "");
+	inject(r, (struct am_header){ .kind = AM_GONE, .handler = AM_R_FORGOTTEN, .to = b, .from = PEER }, "");
 	CHECK_EQ(rig_counter(r, "peer_gone"), 2);
 	CHECK_EQ(rig_close_done_count(r), 1);
 	ask(r, b, ADD, 0, 0, "x");
@@ -347,7 +348,7 @@ AM_TEST(server_honours_the_callers_credits, server_rig("am"))
 	for (unsigned i = 0; i < 5; i++)
 		CHECK_EQ(rig_push(r, s, "c3"), 0);
 	rig_expect_sent_count(r, CALL_FROM_CREDITS);
-	hear(r, (struct am_header){ .kind = AM_ACK, .to = b, .from = PEER }, "");
+	inject(r, (struct am_header){ .kind = AM_ACK, .to = b, .from = PEER }, "");
 	expect(r, AM_REQUEST);
 	rig_expect_nothing_sent(r);
 }
@@ -367,8 +368,9 @@ store_part(struct rig *r, uint64_t to, uint32_t sequence, unsigned handler, stru
 	xk_put32(bytes + 12, store.offset);
 	xk_put32(bytes + 16, store.before);
 	memcpy(bytes + AM_STORE_LEN, text, len);
-	hear_bytes(r, (struct am_header){ AM_STORE, 0, handler, sequence, 0, (uint32_t)(AM_STORE_LEN + len), to, PEER },
-		   bytes, AM_STORE_LEN + len);
+	inject_bytes(r,
+		     (struct am_header){ AM_STORE, 0, handler, sequence, 0, (uint32_t)(AM_STORE_LEN + len), to, PEER },
+		     bytes, AM_STORE_LEN + len);
 }
 
 static uint8_t memory[64];

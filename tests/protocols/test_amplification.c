@@ -218,7 +218,7 @@ tick_am(struct siege *s)
 
 /* Checks all unconfirmed hosts; ARP has a limit of its own. Returns the worst ratio of out to in, in thousandths. */
 static uint64_t
-judge_claimed(const struct siege *s, uint64_t for_ns)
+check_claimed(const struct siege *s, uint64_t for_ns)
 {
 	uint64_t in = 0, worst = 0;
 
@@ -257,7 +257,7 @@ try_strangers_at(void (*tick)(struct siege *s), unsigned variant, uint64_t every
 	siege_run(s, for_ns);
 	s->every_ns = SIEGE_S;
 	siege_run(s, 200 * SIEGE_S);
-	worst = judge_claimed(s, for_ns);
+	worst = check_claimed(s, for_ns);
 	siege_free(s);
 	return worst;
 }

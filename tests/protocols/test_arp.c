@@ -363,7 +363,7 @@ struct following {
 	struct xk_arp_follower follower;
 	struct xk_protocol *arp;
 	uint32_t host;
-	unsigned told;
+	unsigned notified;
 	bool asks, cannot_move, stays;
 	int status;
 };
@@ -375,7 +375,7 @@ follow_move(struct xk_arp_follower *follower, uint64_t link)
 
 	CHECK_EQ(f->host, PEER_NUMBER);
 	CHECK(xk_self() != NULL);
-	f->told++;
+	f->notified++;
 	if (f->cannot_move)
 		return -ENOMEM;
 	if (!f->stays)
@@ -387,7 +387,7 @@ static void
 count_doubt(struct xk_arp_follower *follower)
 {
 	CHECK(xk_self() != NULL);
-	xk_container_of(follower, struct following, follower)->told++;
+	xk_container_of(follower, struct following, follower)->notified++;
 }
 
 static void
@@ -435,22 +435,22 @@ TEST(arp_notifies_followers_of_changes)
 	rig_expect_sent(r, MY_REQUEST);
 	follow_as(r, &f, true, 0, -EINPROGRESS); /* once for both followers */
 	rig_inject(r, PEER_REPLY);
-	CHECK_EQ(f.told, 1);
+	CHECK_EQ(f.notified, 1);
 	CHECK_EQ(f.follower.link, PEER_LINK);
 	follow_as(r, &f, false, 0, 0);
-	CHECK_EQ(f.told, 2);
+	CHECK_EQ(f.notified, 2);
 	CHECK_EQ(f.follower.link, PEER_LINK);
 	follow_as(r, &f, true, PEER_LINK, 0);
 	rig_inject(r, PEER_REPLY); /* nothing new */
-	CHECK_EQ(f.told, 2);
+	CHECK_EQ(f.notified, 2);
 	follow_as(r, &f, true, OTHER_LINK, -EINPROGRESS); /* messages go to a wrong address */
 	rig_advance_ms(r, 1);
-	CHECK_EQ(f.told, 3);
+	CHECK_EQ(f.notified, 3);
 	follow_as(r, &f, false, PEER_LINK, 0);
 	rig_advance_ms(r, 10001);
-	CHECK_EQ(f.told, 4);
+	CHECK_EQ(f.notified, 4);
 	rig_advance_ms(r, 10001);
-	CHECK_EQ(f.told, 4);
+	CHECK_EQ(f.notified, 4);
 	rig_expect_nothing_sent(r);
 	f.host = 0x0b000001;
 	follow_as(r, &f, true, 0, -EHOSTUNREACH);
@@ -483,19 +483,19 @@ TEST(arp_stops_notifying_a_session_that_cannot_move)
 	rig_forget(r);
 	f.cannot_move = true;
 	follow_as(r, &f, false, OTHER_LINK, 0);
-	CHECK_EQ(f.told, 2); /* of the move, and then of the doubt */
+	CHECK_EQ(f.notified, 2); /* of the move, and then of the doubt */
 	CHECK(f.follower.neighbour == NULL);
 	rig_inject(r, PEER_REPLY);
 	rig_advance_ms(r, 1000);
-	CHECK_EQ(f.told, 2);
+	CHECK_EQ(f.notified, 2);
 	f.cannot_move = false;
 	follow_as(r, &f, true, OTHER_LINK, -EINPROGRESS);
 	rig_advance_ms(r, 1);
-	CHECK_EQ(f.told, 3);
+	CHECK_EQ(f.notified, 3);
 	CHECK_EQ(f.follower.link, PEER_LINK);
 	f.stays = true; /* or has another address to move to each time */
 	follow_as(r, &f, false, OTHER_LINK, 0);
-	CHECK_EQ(f.told, 3 + 1000 + 1);
+	CHECK_EQ(f.notified, 3 + 1000 + 1);
 	CHECK(f.follower.neighbour == NULL);
 	rig_expect_nothing_sent(r);
 	rig_free(r);
@@ -522,7 +522,7 @@ TEST(arp_notifies_no_closed_session)
 	rig_inject(r, EVERYBODY OTHER "0806" REQUEST OTHER PEER_HOST NOBODY PEER_HOST);
 	CHECK_EQ(known(r, PEER_NUMBER), OTHER_LINK);
 	rig_advance_ms(r, 20000);
-	CHECK_EQ(f.told, 0);
+	CHECK_EQ(f.notified, 0);
 	CHECK_EQ(rig_counter(r, "moved"), 0);
 	rig_forget(r);
 	rig_free(r);
@@ -537,13 +537,13 @@ TEST(arp_notifies_nobody_on_a_foreign_thread)
 	more = f;
 	follow_as(r, &f, true, 0, -EINPROGRESS);
 	rig_inject(r, PEER_REPLY);
-	CHECK_EQ(f.told, 1);
+	CHECK_EQ(f.notified, 1);
 	CHECK_EQ(xk_arp_ops(f.arp)->follow(f.arp, &more.follower, OTHER_NUMBER, true),
 		 -ENOBUFS); /* this thread is foreign */
-	CHECK_EQ(f.told, 1);
+	CHECK_EQ(f.notified, 1);
 	f.host = OTHER_NUMBER;
 	follow_as(r, &f, true, 0, -EINPROGRESS);
-	CHECK_EQ(f.told, 2);
+	CHECK_EQ(f.notified, 2);
 	rig_forget(r);
 	rig_free(r);
 }

@@ -94,7 +94,7 @@ tick_fragments(struct siege *s)
 
 /* Learns the client's boot id, and counts calls and replies that reach the wrong station. */
 static void
-hear_client(struct siege *s, const struct siege_frame *f)
+learn_client(struct siege *s, const struct siege_frame *f)
 {
 	const uint8_t *p = f->bytes;
 	size_t at;
@@ -299,7 +299,7 @@ tick_boots(struct siege *s)
 struct attack {
 	void (*begin)(struct siege *s);
 	void (*tick)(struct siege *s);
-	void (*hear)(struct siege *s, const struct siege_frame *f);
+	void (*receive)(struct siege *s, const struct siege_frame *f);
 	uint64_t every_ns;
 	unsigned variant;
 	uint64_t works_us;
@@ -314,7 +314,7 @@ boot_client(void *context)
 }
 
 static void
-judge(struct siege *s, bool is_lossy)
+check_calls(struct siege *s, bool is_lossy)
 {
 	struct siege_party *party = (struct siege_party *)xk_kernel_find(xk_sim_kernel(s->client), "party");
 
@@ -340,7 +340,7 @@ try_with(const struct attack *attack, uint64_t client_ns, unsigned loss)
 
 	s->ids = 2;
 	s->variant = attack->variant;
-	s->hear = attack->hear;
+	s->receive = attack->receive;
 	s->works_us = attack->works_us;
 	attack->begin(s);
 	siege_attack(s, NULL, attack->every_ns, 0);
@@ -351,7 +351,7 @@ try_with(const struct attack *attack, uint64_t client_ns, unsigned loss)
 	s->stops = true;
 	s->every_ns = 10 * SIEGE_MS; /* from now on the enemy only answers */
 	siege_run(s, 11 * SIEGE_S);  /* longer than a call's deadline */
-	judge(s, loss > 0);
+	check_calls(s, loss > 0);
 	siege_free(s);
 }
 
@@ -395,17 +395,19 @@ TEST_OF(calls_beside_nacks,
 	try_beside(&(struct attack){ .begin = begin_nacks, .tick = tick_nacks, .every_ns = SIEGE_MS / 2 }));
 TEST_OF(calls_beside_fragments_of_strangers,
 	try_beside(&(struct attack){ .begin = begin_nothing, .tick = tick_fragments, .every_ns = SIEGE_MS / 2 }));
-TEST_OF(calls_beside_forged_calls_and_nacks_over_ip,
-	try_beside(&(struct attack){
-		.begin = begin_nothing, .tick = tick_by_ip, .hear = hear_client, .every_ns = SIEGE_MS, .variant = 1 }));
+TEST_OF(calls_beside_forged_calls_and_nacks_over_ip, try_beside(&(struct attack){ .begin = begin_nothing,
+										  .tick = tick_by_ip,
+										  .receive = learn_client,
+										  .every_ns = SIEGE_MS,
+										  .variant = 1 }));
 TEST_OF(calls_beside_forged_calls_from_other_stations, try_beside(&(struct attack){ .begin = begin_nothing,
 										    .tick = tick_by_link,
-										    .hear = hear_client,
+										    .receive = learn_client,
 										    .every_ns = SIEGE_MS,
 										    .works_us = 500 }));
 TEST_OF(calls_beside_announcements_of_false_boots,
 	try_beside(&(struct attack){
-		.begin = begin_nothing, .tick = tick_false_boots, .hear = hear_client, .every_ns = SIEGE_MS }));
+		.begin = begin_nothing, .tick = tick_false_boots, .receive = learn_client, .every_ns = SIEGE_MS }));
 TEST_OF(calls_beside_unacknowledged_long_replies,
 	try_beside(&(struct attack){ .begin = begin_three, .tick = tick_long_replies, .every_ns = 5 * SIEGE_MS }));
 TEST_OF(calls_beside_long_replies_to_many_addresses_of_one_machine,

@@ -28,7 +28,7 @@ enum { QUERY = 1, RESPONSE = 2 };
 
 struct stage {
 	struct rig *r;
-	uint64_t told; /* boot id that this host shows to HOST */
+	uint64_t shown; /* boot id that this host shows to HOST */
 };
 
 /* ---- frames ---- */
@@ -178,8 +178,8 @@ meet(struct stage *s, uint64_t boot)
 	send_control(s, A, (struct control){ QUERY, HOST, boot, 0, 7, 0 });
 	c = taken_control(s, A);
 	CHECK_EQ(c.flags, QUERY | RESPONSE);
-	s->told = c.source;
-	send_control(s, A, (struct control){ RESPONSE, HOST, boot, s->told, 0, c.request });
+	s->shown = c.source;
+	send_control(s, A, (struct control){ RESPONSE, HOST, boot, s->shown, 0, c.request });
 	rig_expect_nothing_sent(s->r);
 }
 
@@ -189,7 +189,7 @@ stage_open(struct stage *s)
 	s->r = rig_new_graph(GRAPH);
 	CHECK_EQ(rig_open_enable(s->r, anybody()), 0);
 	meet(s, BOOT_A);
-	send_message(s, A, BOOT_A, s->told, "hello");
+	send_message(s, A, BOOT_A, s->shown, "hello");
 	expect_text(s, "hello");
 	rig_advance_ms(s->r, 10);
 }
@@ -208,18 +208,18 @@ stage_close(struct stage *s)
 /* Even if it knows both boot ids. Messages of the host itself are always delivered. */
 STAGE_TEST(station_cannot_send_as_a_host_elsewhere, stage_open(s))
 {
-	send_message(s, LIAR, BOOT_A, s->told, "forged");
+	send_message(s, LIAR, BOOT_A, s->shown, "forged");
 	rig_expect_nothing_delivered(s->r);
 	CHECK_EQ(counted(s, "bid", "elsewhere"), 1);
-	send_message(s, A, BOOT_A, s->told, "mine");
+	send_message(s, A, BOOT_A, s->shown, "mine");
 	expect_text(s, "mine");
 	answer_arp(s, A);
 	answer_control(s, A, A, BOOT_A);
 	rig_expect_nothing_sent(s->r);
-	send_message(s, LIAR, BOOT_A, s->told, "forged");
+	send_message(s, LIAR, BOOT_A, s->shown, "forged");
 	rig_expect_nothing_delivered(s->r);
 	rig_forget(s->r);
-	send_message(s, A, BOOT_A, s->told, "mine");
+	send_message(s, A, BOOT_A, s->shown, "mine");
 	expect_text(s, "mine");
 	expect_replies_go_to(s, A);
 	CHECK_EQ(counted(s, "bid", "moved"), 0);
@@ -234,7 +234,7 @@ TEST(station_opens_no_session_for_a_host_elsewhere)
 	CHECK_EQ(rig_open_enable(s.r, anybody()), 0);
 	meet(&s, BOOT_A);
 	rig_advance_ms(s.r, 10);
-	send_message(&s, LIAR, BOOT_A, s.told, "forged");
+	send_message(&s, LIAR, BOOT_A, s.shown, "forged");
 	rig_expect_nothing_delivered(s.r);
 	CHECK_EQ(rig_open_done_count(s.r), 0);
 	stage_close(&s);
@@ -253,7 +253,7 @@ STAGE_TEST(station_does_not_learn_another_hosts_boot_id, stage_open(s))
 	rig_expect_nothing_sent(s->r);
 	send_control(s, LIAR, (struct control){ QUERY, HOST, BOOT_A, 0, 8, 0 });
 	while (rig_sent(s->r) > 0)
-		CHECK_EQ(taken_control(s, A).source, s->told);
+		CHECK_EQ(taken_control(s, A).source, s->shown);
 }
 
 /* OTHER is shown another id than HOST: by BIDCTL, and by BID's answer to a message for a former boot. */
@@ -266,12 +266,12 @@ STAGE_TEST(host_shows_each_peer_another_boot_id, stage_open(s))
 	rig_forget(s->r);
 	send_control(s, LIAR, (struct control){ QUERY, OTHER, BOOT_B, 0, 7, 0 });
 	c = taken_control(s, LIAR);
-	CHECK(c.source != s->told);
+	CHECK(c.source != s->shown);
 	send_message(s, A, BOOT_A, c.source, "forged");
 	rig_expect_nothing_delivered(s->r);
 	CHECK_EQ(counted(s, "bid", "old_destination"), 1);
 	CHECK_EQ(take(s, BID, frame), A);
-	CHECK(xk_get64(frame + ETH_LEN + 8) != s->told);
+	CHECK(xk_get64(frame + ETH_LEN + 8) != s->shown);
 }
 
 /* ---- a host that moves ---- */
@@ -279,11 +279,11 @@ STAGE_TEST(host_shows_each_peer_another_boot_id, stage_open(s))
 /* It announces nothing: its first message makes ARP query. Time stands still until the next one is delivered. */
 STAGE_TEST(host_that_moves_loses_one_message, stage_open(s))
 {
-	send_message(s, B, BOOT_A, s->told, "lost");
+	send_message(s, B, BOOT_A, s->shown, "lost");
 	rig_expect_nothing_delivered(s->r);
 	answer_arp(s, B);
 	answer_control(s, B, B, BOOT_A);
-	send_message(s, B, BOOT_A, s->told, "found");
+	send_message(s, B, BOOT_A, s->shown, "found");
 	expect_text(s, "found");
 	CHECK_EQ(counted(s, "bid", "moved"), 1);
 	expect_replies_go_to(s, B);
@@ -292,10 +292,10 @@ STAGE_TEST(host_that_moves_loses_one_message, stage_open(s))
 /* The query goes to one station and the answer comes from another: its sender must have seen the query. */
 STAGE_TEST(host_may_send_and_receive_at_different_stations, stage_open(s))
 {
-	send_message(s, B, BOOT_A, s->told, "lost");
+	send_message(s, B, BOOT_A, s->shown, "lost");
 	answer_arp(s, A);
 	answer_control(s, A, B, BOOT_A);
-	send_message(s, B, BOOT_A, s->told, "found");
+	send_message(s, B, BOOT_A, s->shown, "found");
 	expect_text(s, "found");
 }
 
@@ -309,8 +309,8 @@ STAGE_TEST(host_that_queries_from_its_new_station_loses_nothing, stage_open(s))
 	send_control(s, B, (struct control){ QUERY, HOST, BOOT_A, 0, 9, 0 });
 	c = taken_control(s, B);
 	CHECK_EQ(c.flags, QUERY | RESPONSE);
-	send_control(s, B, (struct control){ RESPONSE, HOST, BOOT_A, s->told, 0, c.request });
-	send_message(s, B, BOOT_A, s->told, "found");
+	send_control(s, B, (struct control){ RESPONSE, HOST, BOOT_A, s->shown, 0, c.request });
+	send_message(s, B, BOOT_A, s->shown, "found");
 	expect_text(s, "found");
 }
 
@@ -318,7 +318,7 @@ STAGE_TEST(host_that_queries_from_its_new_station_loses_nothing, stage_open(s))
 STAGE_TEST(impersonating_station_draws_few_queries, stage_open(s))
 {
 	for (unsigned i = 0; i < 1000; i++)
-		send_message(s, LIAR, BOOT_A, s->told, "forged");
+		send_message(s, LIAR, BOOT_A, s->shown, "forged");
 	answer_arp(s, A);
 	answer_control(s, A, A, BOOT_A);
 	rig_expect_nothing_sent(s->r);
@@ -330,16 +330,16 @@ STAGE_TEST(impersonating_station_draws_few_queries, stage_open(s))
 /* Messages of an ended boot are not delivered again when the host answers as that boot once more. */
 STAGE_TEST(ended_boot_stays_ended_even_if_its_host_answers_as_it, stage_open(s))
 {
-	send_message(s, A, BOOT_B, s->told, "new");
+	send_message(s, A, BOOT_B, s->shown, "new");
 	answer_control(s, A, A, BOOT_B);
-	send_message(s, A, BOOT_B, s->told, "new");
+	send_message(s, A, BOOT_B, s->shown, "new");
 	expect_text(s, "new");
 	rig_advance_ms(s->r, 10);
-	send_message(s, A, BOOT_A, s->told, "hello");
+	send_message(s, A, BOOT_A, s->shown, "hello");
 	answer_control(s, A, A, BOOT_A);
 	CHECK_EQ(counted(s, "bidctl", "ended"), 1);
-	send_message(s, A, BOOT_A, s->told, "hello");
+	send_message(s, A, BOOT_A, s->shown, "hello");
 	rig_expect_nothing_delivered(s->r);
-	send_message(s, A, BOOT_B, s->told, "still");
+	send_message(s, A, BOOT_B, s->shown, "still");
 	expect_text(s, "still");
 }

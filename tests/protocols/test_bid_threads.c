@@ -65,7 +65,7 @@ talk_control(struct talk *talk, unsigned peer, uint16_t flags, uint64_t destinat
 }
 
 static void
-talk_say(struct talk *talk, unsigned peer, uint64_t destination)
+talk_message(struct talk *talk, unsigned peer, uint64_t destination)
 {
 	uint8_t packet[BID_LEN + 1] = { 0 };
 
@@ -117,7 +117,7 @@ talk_round(struct talk *talk, unsigned i)
 		talk_control(talk, peer, 4, 0, 0, 0);
 	if (i % 61 == 0)
 		talk_control(talk, peer, 1, 0, i + 1, 0);
-	talk_say(talk, peer, i % 53 == 0 ? 1 : talk->own[peer]);
+	talk_message(talk, peer, i % 53 == 0 ? 1 : talk->own[peer]);
 }
 
 static void

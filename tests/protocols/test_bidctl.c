@@ -127,9 +127,9 @@ STAGE_TEST(bidctl_drops_duplicate_answers_and_old_tags, stage_open_asking(s, "")
 	inject(s, response(s, BOOT_A, old));
 	CHECK_EQ(counted(s, "unasked"), 1);
 	rig_advance_ms(s->r, 300);
-	tag = heard_asks(s, HOST, BOOT_B);
+	tag = check_draws_query(s, HOST, BOOT_B);
 	CHECK(tag != old);
-	s->told[0] = '\0';
+	s->notified[0] = '\0';
 	inject(s, response(s, BOOT_C, old));
 	inject(s, response(s, BOOT_C, tag + 1));
 	CHECK_EQ(counted(s, "unasked"), 3);
@@ -157,27 +157,27 @@ STAGE_TEST(bidctl_drops_answers_to_a_former_boot_of_this_host, stage_open_asking
 STAGE_TEST(bidctl_verifies_an_unknown_id_before_it_notifies, stage_open(s, ""))
 {
 	meet(s, BOOT_A);
-	CHECK_EQ(heard(s, HOST, BOOT_A), 0);
+	CHECK_EQ(check_boot(s, HOST, BOOT_A), 0);
 	rig_advance_ms(s->r, 300);
-	CHECK_EQ(heard(s, HOST, BOOT_B), -EINPROGRESS);
-	CHECK_EQ(heard(s, HOST, BOOT_B), -EINPROGRESS);
-	CHECK_EQ(heard(s, HOST, BOOT_A), 0); /* the other boot is still confirmed */
+	CHECK_EQ(check_boot(s, HOST, BOOT_B), -EINPROGRESS);
+	CHECK_EQ(check_boot(s, HOST, BOOT_B), -EINPROGRESS);
+	CHECK_EQ(check_boot(s, HOST, BOOT_A), 0); /* the other boot is still confirmed */
 	inject(s, response(s, BOOT_A, expect_query(s)));
 	expect_notified(s, "");
-	CHECK_EQ(heard(s, HOST, BOOT_A), 0);
+	CHECK_EQ(check_boot(s, HOST, BOOT_A), 0);
 	CHECK_EQ(counted(s, "reboots"), 0);
 }
 
 STAGE_TEST(bidctl_reports_a_reboot_once_and_uppers_first, stage_open_met(s, ""))
 {
-	uint64_t tag = heard_asks(s, HOST, BOOT_B);
+	uint64_t tag = check_draws_query(s, HOST, BOOT_B);
 
 	inject(s, response(s, BOOT_B, tag));
 	inject(s, response(s, BOOT_B, tag));
 	expect_notified(s, "upper:reboot:b lower:reboot:b ");
-	CHECK_EQ(heard(s, HOST, BOOT_B), 0);
+	CHECK_EQ(check_boot(s, HOST, BOOT_B), 0);
 	rig_advance_ms(s->r, 300);
-	inject(s, response(s, BOOT_B, heard_asks(s, HOST, BOOT_A)));
+	inject(s, response(s, BOOT_B, check_draws_query(s, HOST, BOOT_A)));
 	expect_notified(s, "");
 	CHECK_EQ(counted(s, "reboots"), 1);
 }
@@ -201,13 +201,13 @@ STAGE_TEST(bidctl_answers_a_rebooted_host_with_a_query, stage_open_met(s, ""))
 /* The host boots again before its query times out, which makes the query void. */
 STAGE_TEST(bidctl_sees_a_reboot_during_a_query, stage_open_met(s, ""))
 {
-	uint64_t tag = heard_asks(s, HOST, BOOT_B);
+	uint64_t tag = check_draws_query(s, HOST, BOOT_B);
 
-	CHECK_EQ(heard(s, HOST, BOOT_C), -EINPROGRESS);
+	CHECK_EQ(check_boot(s, HOST, BOOT_C), -EINPROGRESS);
 	rig_expect_nothing_sent(s->r);
 	inject(s, response(s, BOOT_C, tag));
 	expect_notified(s, "upper:reboot:c lower:reboot:c ");
-	CHECK_EQ(heard(s, HOST, BOOT_C), 0);
+	CHECK_EQ(check_boot(s, HOST, BOOT_C), 0);
 }
 
 STAGE_TEST(bidctl_reports_two_reboots_in_a_row, stage_open(s, ""))
@@ -215,7 +215,7 @@ STAGE_TEST(bidctl_reports_two_reboots_in_a_row, stage_open(s, ""))
 	meet(s, BOOT_A);
 	for (uint64_t boot = 1; boot < 3; boot++) {
 		rig_advance_ms(s->r, 300);
-		CHECK_EQ(heard(s, HOST, boot == 1 ? BOOT_B : BOOT_C), -EINPROGRESS);
+		CHECK_EQ(check_boot(s, HOST, boot == 1 ? BOOT_B : BOOT_C), -EINPROGRESS);
 		inject(s, response(s, boot == 1 ? BOOT_B : BOOT_C, expect_query(s)));
 	}
 	expect_notified(s, "upper:reboot:b lower:reboot:b upper:reboot:c lower:reboot:c ");
@@ -237,7 +237,7 @@ reboot_meanwhile(struct stage *s)
 
 STAGE_TEST(bidctl_queues_changes_while_it_notifies, stage_open_met(s, "bidctl.interval=1ms;"))
 {
-	CHECK_EQ(heard(s, HOST, BOOT_B), -EINPROGRESS);
+	CHECK_EQ(check_boot(s, HOST, BOOT_B), -EINPROGRESS);
 	s->meanwhile = reboot_meanwhile;
 	inject(s, response(s, BOOT_B, expect_query(s)));
 	expect_notified(s, "upper:reboot:b lower:reboot:b upper:reboot:c lower:reboot:c ");
@@ -319,7 +319,7 @@ STAGE_TEST(bidctl_reports_the_loss_of_a_host_in_use,
 	expect_notified(s, "upper:lost:0 lower:lost:0 ");
 	CHECK_EQ(counted(s, "lost"), 1);
 	rig_expect_silence_ms(s->r, 20000); /* queries end */
-	inject(s, response(s, BOOT_A, heard_asks(s, HOST, BOOT_A)));
+	inject(s, response(s, BOOT_A, check_draws_query(s, HOST, BOOT_A)));
 	expect_notified(s, "upper:first:a lower:first:a ");
 	unuse(s, HOST);
 }
@@ -333,7 +333,7 @@ STAGE_TEST(bidctl_finds_a_lost_host_that_boots,
 	meet(s, BOOT_A);
 	CHECK_EQ(use(s, HOST), 0);
 	rig_advance_ms(s->r, 300);
-	CHECK_EQ(heard(s, HOST, BOOT_B), -EINPROGRESS);
+	CHECK_EQ(check_boot(s, HOST, BOOT_B), -EINPROGRESS);
 	rig_advance_ms(s->r, 300);
 	rig_forget(s->r);
 	expect_notified(s, "upper:lost:0 lower:lost:0 ");

@@ -25,7 +25,7 @@ STAGE_TEST(bidctl_confirms_a_client_before_its_first_message, stage_open(s, ""))
 {
 	inject(s, response(s, BOOT_A, asked_back(s, BOOT_A)));
 	expect_notified(s, "upper:first:a lower:first:a ");
-	CHECK_EQ(heard(s, HOST, BOOT_A), 0);
+	CHECK_EQ(check_boot(s, HOST, BOOT_A), 0);
 	CHECK_EQ(peers(s), 1);
 	CHECK_EQ(counted(s, "asked_back"), 1);
 	CHECK_EQ(counted(s, "queries_out"), 0);
@@ -93,7 +93,7 @@ STAGE_TEST(bidctl_takes_no_late_answer_for_a_reboot, stage_open(s, ""))
 	inject(s, response(s, BOOT_A, tag));
 	CHECK_EQ(counted(s, "unasked"), 1);
 	expect_notified(s, "");
-	CHECK_EQ(heard(s, HOST, BOOT_B), 0);
+	CHECK_EQ(check_boot(s, HOST, BOOT_B), 0);
 }
 
 STAGE_TEST(bidctl_drops_an_answer_that_is_too_late, stage_open(s, "bidctl.timeout_max=5s;"))
@@ -156,7 +156,7 @@ STAGE_TEST(bidctl_queries_back_even_if_it_has_no_room, stage_open(s, "bidctl.pee
 	p.host = OTHER;
 	inject(s, p);
 	inject(s, response_of(s, OTHER, BOOT_C, sent(s).request));
-	s->told[0] = '\0';
+	s->notified[0] = '\0';
 	CHECK_EQ(use(s, OTHER), 0);
 	inject(s, response(s, BOOT_A, tag));
 	CHECK_EQ(counted(s, "full"), 1);

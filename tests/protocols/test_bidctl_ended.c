@@ -6,7 +6,7 @@ static void
 answers(struct stage *s, uint64_t strange, uint64_t boot)
 {
 	rig_advance_ms(s->r, 1);
-	inject(s, response(s, boot, heard_asks(s, HOST, strange)));
+	inject(s, response(s, boot, check_draws_query(s, HOST, strange)));
 }
 
 STAGE_TEST(bidctl_confirms_no_ended_boot_again,
@@ -19,7 +19,7 @@ STAGE_TEST(bidctl_confirms_no_ended_boot_again,
 	answers(s, BOOT_A, BOOT_A);
 	CHECK_EQ(counted(s, "ended"), 1);
 	expect_notified(s, "");
-	CHECK_EQ(heard(s, HOST, BOOT_B), 0);
+	CHECK_EQ(check_boot(s, HOST, BOOT_B), 0);
 	rig_advance_ms(s->r, 9900); /* it has not answered */
 	expect_notified(s, "upper:lost:0 lower:lost:0 ");
 	answers(s, BOOT_A, BOOT_A);
@@ -38,7 +38,7 @@ STAGE_TEST(bidctl_remembers_the_boot_of_a_lost_host,
 
 	meet(s, BOOT_A);
 	rig_advance_ms(s->r, 1);
-	heard_asks(s, HOST, BOOT_B);
+	check_draws_query(s, HOST, BOOT_B);
 	rig_advance_ms(s->r, 300);
 	expect_notified(s, "upper:lost:0 lower:lost:0 ");
 	CHECK_EQ(peers(s), 1);
@@ -56,7 +56,7 @@ STAGE_TEST(bidctl_finds_a_lost_host_with_the_same_boot, stage_open(s, "bidctl.in
 {
 	meet(s, BOOT_A);
 	rig_advance_ms(s->r, 1);
-	heard_asks(s, HOST, BOOT_B);
+	check_draws_query(s, HOST, BOOT_B);
 	rig_advance_ms(s->r, 300);
 	expect_notified(s, "upper:lost:0 lower:lost:0 ");
 	answers(s, BOOT_A, BOOT_A);
@@ -70,12 +70,12 @@ STAGE_TEST(bidctl_delays_a_change_it_could_not_remember,
 	CHECK_EQ(use(s, HOST), 0);
 	for (unsigned i = 1; i <= BIDCTL_ENDED_MAX; i++) {
 		answers(s, BOOT_A + i, BOOT_A + i);
-		s->told[0] = '\0';
+		s->notified[0] = '\0';
 	}
 	CHECK_EQ(counted(s, "reboots"), BIDCTL_ENDED_MAX);
 	answers(s, BOOT_B, BOOT_B);
 	CHECK_EQ(counted(s, "rebooting"), 1);
-	CHECK_EQ(heard(s, HOST, BOOT_A + BIDCTL_ENDED_MAX), 0);
+	CHECK_EQ(check_boot(s, HOST, BOOT_A + BIDCTL_ENDED_MAX), 0);
 	expect_notified(s, "");
 	rig_advance_ms(s->r, 59000);
 	answers(s, BOOT_B, BOOT_B);
@@ -122,8 +122,8 @@ static void
 another_answers(struct stage *s, uint32_t host, uint64_t boot)
 {
 	rig_advance_ms(s->r, 2);
-	inject(s, response_of(s, host, boot, heard_asks(s, host, boot)));
-	s->told[0] = '\0';
+	inject(s, response_of(s, host, boot, check_draws_query(s, host, boot)));
+	s->notified[0] = '\0';
 }
 
 /* Otherwise hosts that reboot would keep newcomers out, or take memory without bound. */
@@ -135,7 +135,7 @@ STAGE_TEST(bidctl_host_with_an_ended_boot_is_replaced_last, stage_open(s, "bidct
 	for (uint32_t i = 0; i < HOSTS; i++) {
 		another_answers(s, HOST + i, BOOT_A);
 		another_answers(s, HOST + i, BOOT_B);
-		CHECK_EQ(heard(s, HOST + i, BOOT_B), 0);
+		CHECK_EQ(check_boot(s, HOST + i, BOOT_B), 0);
 		rig_advance_ms(s->r, 2);
 		CHECK(peers(s) <= PEERS);
 		CHECK(b->ended_count <= PEERS);
@@ -143,8 +143,8 @@ STAGE_TEST(bidctl_host_with_an_ended_boot_is_replaced_last, stage_open(s, "bidct
 	another_answers(s, OTHER + HOSTS, BOOT_A); /* has no ended boot, so it is replaced first */
 	another_answers(s, OTHER + HOSTS + 1, BOOT_A);
 	rig_advance_ms(s->r, 2);
-	CHECK_EQ(heard(s, OTHER + HOSTS + 1, BOOT_A), 0);
-	CHECK_EQ(heard(s, OTHER + HOSTS, BOOT_A), -EINPROGRESS);
+	CHECK_EQ(check_boot(s, OTHER + HOSTS + 1, BOOT_A), 0);
+	CHECK_EQ(check_boot(s, OTHER + HOSTS, BOOT_A), -EINPROGRESS);
 	rig_forget(s->r);
 	CHECK_EQ(counted(s, "full"), 0);
 }

@@ -129,13 +129,13 @@ STAGE_TEST(bidctl_queries_a_known_host_once_per_interval, stage_open(s, "bidctl.
 	meet(s, BOOT_A);
 	rig_advance_ms(s->r, 201);
 	for (unsigned i = 0; i < 1000; i++) {
-		CHECK_EQ(heard(s, HOST, BOOT_B + i), -EINPROGRESS);
+		CHECK_EQ(check_boot(s, HOST, BOOT_B + i), -EINPROGRESS);
 		if (i % 100 == 0 && rig_sent(s->r) > 0)
 			inject(s, response(s, BOOT_A, expect_query(s)));
 	}
 	CHECK_EQ(counted(s, "queries_out"), 2);
 	CHECK_EQ(counted(s, "limited"), 999);
-	CHECK_EQ(heard(s, HOST, BOOT_A), 0); /* the known boot is not affected */
+	CHECK_EQ(check_boot(s, HOST, BOOT_A), 0); /* the known boot is not affected */
 	rig_forget(s->r);
 }
 
@@ -143,13 +143,13 @@ STAGE_TEST(bidctl_queries_a_known_host_once_per_interval, stage_open(s, "bidctl.
 
 STAGE_TEST(bidctl_queries_a_stranger_once_and_remembers_its_answer, stage_open(s, ""))
 {
-	uint64_t tag = heard_asks(s, HOST, BOOT_A);
+	uint64_t tag = check_draws_query(s, HOST, BOOT_A);
 
-	CHECK_EQ(heard(s, HOST, BOOT_A), -EINPROGRESS);
+	CHECK_EQ(check_boot(s, HOST, BOOT_A), -EINPROGRESS);
 	CHECK_EQ(counted(s, "limited"), 1);
 	rig_expect_silence_ms(s->r, 3000); /* strangers have no timer */
 	CHECK_EQ(peers(s), 0);
-	CHECK_EQ(heard_asks(s, HOST, BOOT_A), tag);
+	CHECK_EQ(check_draws_query(s, HOST, BOOT_A), tag);
 	inject(s, response(s, BOOT_B, tag + 2));
 	CHECK_EQ(counted(s, "unasked"), 1);
 	expect_notified(s, "");
@@ -158,12 +158,12 @@ STAGE_TEST(bidctl_queries_a_stranger_once_and_remembers_its_answer, stage_open(s
 	CHECK_EQ(peers(s), 1);
 	inject(s, response(s, BOOT_A, tag));
 	CHECK_EQ(counted(s, "unasked"), 2);
-	CHECK_EQ(heard(s, HOST, BOOT_B), 0);
+	CHECK_EQ(check_boot(s, HOST, BOOT_B), 0);
 }
 
 STAGE_TEST(bidctl_accepts_one_answer_from_a_stranger, stage_open(s, "bidctl.lifetime=1s;"))
 {
-	uint64_t tag = heard_asks(s, HOST, BOOT_A);
+	uint64_t tag = check_draws_query(s, HOST, BOOT_A);
 
 	inject(s, response(s, BOOT_A, tag));
 	rig_advance_ms(s->r, 1001);
@@ -175,19 +175,19 @@ STAGE_TEST(bidctl_accepts_one_answer_from_a_stranger, stage_open(s, "bidctl.life
 
 STAGE_TEST(bidctl_drops_a_strangers_late_answer, stage_open(s, "bidctl.timeout_max=5s;"))
 {
-	uint64_t tag = heard_asks(s, HOST, BOOT_A);
+	uint64_t tag = check_draws_query(s, HOST, BOOT_A);
 
 	rig_advance_ms(s->r, 5001);
 	inject(s, response(s, BOOT_A, tag));
 	CHECK_EQ(counted(s, "unasked"), 1);
-	CHECK(heard_asks(s, HOST, BOOT_A) != tag);
+	CHECK(check_draws_query(s, HOST, BOOT_A) != tag);
 }
 
 STAGE_TEST(bidctl_takes_no_memory_for_a_flood_of_strangers,
 	   stage_open(s, "bidctl.strangers=64; bidctl.stranger_rate=1000;"))
 {
 	for (unsigned i = 0; i < 3000; i++) {
-		CHECK_EQ(heard(s, 0x0b000000 + i, BOOT_A), -EINPROGRESS);
+		CHECK_EQ(check_boot(s, 0x0b000000 + i, BOOT_A), -EINPROGRESS);
 		rig_forget(s->r);
 		if (i % 10 == 9)
 			rig_advance_ms(s->r, 1);
@@ -208,7 +208,7 @@ STAGE_TEST(bidctl_bounds_the_hosts_it_knows, stage_open(s, "bidctl.peers=1;"))
 	struct confirming c;
 	struct packet p;
 
-	p = response_of(s, OTHER, BOOT_C, heard_asks(s, OTHER, BOOT_C));
+	p = response_of(s, OTHER, BOOT_C, check_draws_query(s, OTHER, BOOT_C));
 	meet(s, BOOT_A);
 	CHECK_EQ(use(s, HOST), 0);
 	inject(s, p);
@@ -218,7 +218,7 @@ STAGE_TEST(bidctl_bounds_the_hosts_it_knows, stage_open(s, "bidctl.peers=1;"))
 	CHECK_EQ(use(s, OTHER), -ENOBUFS);
 	CHECK_EQ(counted(s, "too_many"), 3);
 	expect_notified(s, "");
-	CHECK_EQ(heard(s, HOST, BOOT_A), 0);
+	CHECK_EQ(check_boot(s, HOST, BOOT_A), 0);
 }
 
 /* Sends a query as a stranger, and answers the query sent back. */
@@ -241,16 +241,16 @@ STAGE_TEST(bidctl_replaces_an_unused_host, stage_open(s, "bidctl.peers=64;"))
 	CHECK_EQ(use(s, HOST), 0);
 	for (uint32_t i = 0; i < 4 * PEERS; i++) {
 		answers(s, 0x0b000000 + i);
-		CHECK_EQ(heard(s, 0x0b000000 + i, BOOT_C), 0);
+		CHECK_EQ(check_boot(s, 0x0b000000 + i, BOOT_C), 0);
 		CHECK(peers(s) <= PEERS + 1);
-		s->told[0] = '\0';
+		s->notified[0] = '\0';
 		rig_advance_ms(s->r, 2);
 		CHECK(peers(s) <= PEERS);
 	}
 	CHECK_EQ(counted(s, "forgotten"), 3 * PEERS + 1);
 	CHECK_EQ(counted(s, "full"), 0);
-	CHECK_EQ(heard(s, HOST, BOOT_A), 0); /* in use */
-	s->told[0] = '\0';
+	CHECK_EQ(check_boot(s, HOST, BOOT_A), 0); /* in use */
+	s->notified[0] = '\0';
 }
 
 STAGE_TEST(bidctl_queries_no_impossible_host, stage_open(s, ""))
@@ -261,7 +261,7 @@ STAGE_TEST(bidctl_queries_no_impossible_host, stage_open(s, ""))
 	CHECK_EQ(c.status, -EINVAL);
 	CHECK(confirm(s, &c, 0xe0000001));
 	CHECK_EQ(c.status, -EINVAL);
-	CHECK_EQ(heard(s, UINT32_MAX, BOOT_A), -EINVAL);
+	CHECK_EQ(check_boot(s, UINT32_MAX, BOOT_A), -EINVAL);
 }
 
 struct crowd {
@@ -329,14 +329,14 @@ STAGE_TEST(
 		inject(s, p);
 		rig_forget(s->r);
 		host = draw(&state, 5);
-		heard(s, HOST + (uint32_t)host, boots[draw(&state, 4)]);
+		check_boot(s, HOST + (uint32_t)host, boots[draw(&state, 4)]);
 		if (rig_sent(s->r) > 0)
 			tags[host] = sent(s).request;
 		rig_forget(s->r);
 		if (draw(&state, 4) == 0)
 			rig_advance_ms(s->r, draw(&state, draw(&state, 8) == 0 ? 4000 : 400));
 		rig_forget(s->r);
-		s->told[0] = '\0';
+		s->notified[0] = '\0';
 	}
 	CHECK(counted(s, "first_contacts") > 10);
 	CHECK(counted(s, "reboots") > 10);

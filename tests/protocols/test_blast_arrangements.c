@@ -58,7 +58,7 @@ relation(const struct piece *there, const struct piece *p)
 }
 
 static enum outcome
-model_judge(const struct model *model, const struct piece *p)
+model_outcome(const struct model *model, const struct piece *p)
 {
 	enum outcome worst = TAKEN;
 
@@ -95,7 +95,7 @@ model_take(struct model *model, const struct piece *p, char *text)
 /* ---- arrangements ---- */
 
 static void
-hear_piece(struct rig *r, uint32_t sequence, const struct piece *p)
+inject_piece(struct rig *r, uint32_t sequence, const struct piece *p)
 {
 	struct frame f = { .protocol = NUMBER,
 			   .sequence = sequence,
@@ -114,13 +114,13 @@ hear_piece(struct rig *r, uint32_t sequence, const struct piece *p)
 static void
 check_piece(struct rig *r, struct model *model, uint32_t sequence, const struct piece *p)
 {
-	enum outcome expected = model_judge(model, p);
+	enum outcome expected = model_outcome(model, p);
 	char text[3 * LONGEST + 1];
 	long before[OUTCOMES];
 
 	for (unsigned i = 1; i < OUTCOMES; i++)
 		before[i] = rig_counter(r, outcomes[i]);
-	hear_piece(r, sequence, p);
+	inject_piece(r, sequence, p);
 	for (unsigned i = 1; i < OUTCOMES; i++)
 		CHECK_EQ(rig_counter(r, outcomes[i]) - before[i], i == expected);
 	if (expected == TAKEN && model_take(model, p, text))
@@ -142,7 +142,7 @@ arrange(struct rig *r, uint32_t sequence, const unsigned *kinds, unsigned count)
 
 BLAST_TEST(blast_handles_every_arrangement_of_three_fragments, new_server(""))
 {
-	hear(r, UINT32_MAX, BLAST_SEND, "0"); /* opens a session */
+	inject_fragments(r, UINT32_MAX, BLAST_SEND, "0"); /* opens a session */
 	for (unsigned n = 0; n < KINDS * KINDS * KINDS; n++) {
 		unsigned kinds[] = { n % KINDS, n / KINDS % KINDS, n / KINDS / KINDS };
 
@@ -156,7 +156,7 @@ BLAST_TEST(blast_handles_many_arrangements_of_more_fragments, new_server(""))
 {
 	uint64_t random = test_seed("blast_many_arrangements") | 1;
 
-	hear(r, UINT32_MAX, BLAST_SEND, "0");
+	inject_fragments(r, UINT32_MAX, BLAST_SEND, "0");
 	for (unsigned n = 0; n < 2000; n++) {
 		unsigned kinds[ARRANGED_MAX], count = 4 + (unsigned)(next_random(&random) % (ARRANGED_MAX - 3));
 

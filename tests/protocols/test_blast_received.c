@@ -25,7 +25,7 @@ RIG_TEST(blast_reassembles_fragments, new_server(""))
 {
 	for (unsigned i = 0; i < 3; i++) {
 		rig_expect_nothing_delivered(r);
-		hear_one(r, 7, BLAST_SEND, i);
+		inject_fragment(r, 7, BLAST_SEND, i);
 	}
 	expect_delivered(r, message);
 	CHECK_EQ(rig_counter(r, "long_in"), 1);
@@ -35,9 +35,9 @@ RIG_TEST(blast_reassembles_fragments, new_server(""))
 
 RIG_TEST(blast_reassembles_fragments_out_of_order, new_server(""))
 {
-	hear(r, 7, BLAST_SEND, "20");
+	inject_fragments(r, 7, BLAST_SEND, "20");
 	rig_expect_nothing_delivered(r);
-	hear(r, 7, BLAST_SEND, "1");
+	inject_fragments(r, 7, BLAST_SEND, "1");
 	expect_delivered(r, message);
 	CHECK_EQ(rig_drop_count(r), 0);
 }
@@ -49,7 +49,7 @@ RIG_TEST(blast_reassembles_two_messages_at_a_time, new_server(""))
 
 	for (unsigned i = 0; i < 3; i++) {
 		f = fragment_of(other, 8, BLAST_SEND, 2 - i);
-		hear_one(r, 7, BLAST_SEND, i);
+		inject_fragment(r, 7, BLAST_SEND, i);
 		inject(r, &f);
 	}
 	expect_delivered(r, message);
@@ -59,11 +59,11 @@ RIG_TEST(blast_reassembles_two_messages_at_a_time, new_server(""))
 
 BLAST_TEST(blast_keeps_messages_of_two_peers_apart, new_server(""))
 {
-	hear(r, 7, BLAST_SEND, "01");
+	inject_fragments(r, 7, BLAST_SEND, "01");
 	rig_wire_peer(r, STRANGER + 1);
-	hear(r, 7, BLAST_SEND, "2");
+	inject_fragments(r, 7, BLAST_SEND, "2");
 	rig_expect_nothing_delivered(r);
-	hear(r, 7, BLAST_SEND, "10");
+	inject_fragments(r, 7, BLAST_SEND, "10");
 	expect_delivered(r, message);
 	rig_expect_nothing_delivered(r);
 	CHECK_EQ(rig_open_done_count(r), 2);
@@ -90,12 +90,12 @@ TEST(blast_reassembles_sixty_four_fragments)
 
 RIG_TEST(blast_nacks_a_hole, new_server(""))
 {
-	hear(r, 7, BLAST_SEND, "02");
+	inject_fragments(r, 7, BLAST_SEND, "02");
 	rig_advance_ms(r, 300);
 	expect_nack(r, 7, FIRST | THIRD);
 	CHECK_EQ(rig_counter(r, "nacks_out"), 2);
 	rig_forget(r);
-	hear(r, 7, BLAST_RETRANSMIT, "1");
+	inject_fragments(r, 7, BLAST_RETRANSMIT, "1");
 	expect_delivered(r, message);
 	rig_expect_silence_ms(r, 5000);
 	CHECK_EQ(rig_drop_count(r), 0);
@@ -103,7 +103,7 @@ RIG_TEST(blast_nacks_a_hole, new_server(""))
 
 BLAST_TEST(blast_nacks_after_the_first_timeout, new_server("nack=20ms"))
 {
-	hear(r, 7, BLAST_SEND, "0");
+	inject_fragments(r, 7, BLAST_SEND, "0");
 	rig_expect_silence_ms(r, 19);
 	rig_advance_ms(r, 1);
 	rig_expect_sent(r, "00003000 00000007 00000000 0003 02 40 0000000000000001");
@@ -131,10 +131,10 @@ RIG_TEST(blast_nacks_several_holes_at_once, new_server(""))
 
 RIG_TEST(blast_nacks_a_lost_last_fragment, new_server(""))
 {
-	hear(r, 7, BLAST_SEND, "01");
+	inject_fragments(r, 7, BLAST_SEND, "01");
 	rig_advance_ms(r, 20);
 	expect_nack(r, 7, FIRST | SECOND);
-	hear(r, 7, BLAST_RETRANSMIT, "2");
+	inject_fragments(r, 7, BLAST_RETRANSMIT, "2");
 	expect_delivered(r, message);
 }
 
@@ -142,44 +142,44 @@ RIG_TEST(blast_backs_off_repeated_nacks, new_known("nack=20ms nack_max=70ms nack
 {
 	static const unsigned gaps_ms[] = { 20, 40, 70 };
 
-	hear(r, 7, BLAST_SEND, "0");
+	inject_fragments(r, 7, BLAST_SEND, "0");
 	for (unsigned i = 0; i < XK_ARRAY_LENGTH(gaps_ms); i++) {
 		rig_expect_silence_ms(r, gaps_ms[i] - 1);
 		rig_advance_ms(r, 1);
 		expect_nack(r, 7, FIRST);
 	}
-	hear(r, 7, BLAST_RETRANSMIT, "1"); /* something new: all begins again */
+	inject_fragments(r, 7, BLAST_RETRANSMIT, "1"); /* something new: all begins again */
 	for (unsigned i = 0; i < XK_ARRAY_LENGTH(gaps_ms); i++) {
 		rig_advance_ms(r, gaps_ms[i]);
 		expect_nack(r, 7, FIRST | SECOND);
 		rig_expect_nothing_sent(r);
 	}
-	hear(r, 7, BLAST_RETRANSMIT, "2");
+	inject_fragments(r, 7, BLAST_RETRANSMIT, "2");
 	expect_delivered(r, message);
 	CHECK_EQ(rig_drop_count(r), 0);
 }
 
 RIG_TEST(blast_nacks_a_lost_retransmission, new_known(""))
 {
-	hear(r, 7, BLAST_SEND, "1");
+	inject_fragments(r, 7, BLAST_SEND, "1");
 	rig_advance_ms(r, 20);
 	expect_nack(r, 7, SECOND);
-	hear(r, 7, BLAST_RETRANSMIT, "0"); /* the other one is lost */
+	inject_fragments(r, 7, BLAST_RETRANSMIT, "0"); /* the other one is lost */
 	rig_advance_ms(r, 20);
 	expect_nack(r, 7, FIRST | SECOND);
-	hear(r, 7, BLAST_RETRANSMIT, "2");
+	inject_fragments(r, 7, BLAST_RETRANSMIT, "2");
 	expect_delivered(r, message);
 }
 
 RIG_TEST(blast_gives_up_a_message_if_nacks_bring_nothing, new_known("nack=20ms nack_max=100ms nacks=3"))
 {
-	hear(r, 7, BLAST_SEND, "02");
+	inject_fragments(r, 7, BLAST_SEND, "02");
 	rig_advance_ms(r, 1000);
 	CHECK_EQ(rig_sent(r), 3);
 	CHECK_EQ(rig_counter(r, "gave_up"), 2);
 	CHECK_EQ(rig_platform(r)->ops->buffers_out(rig_platform(r)), 0);
 	rig_forget(r);
-	hear(r, 7, BLAST_RETRANSMIT, "1");
+	inject_fragments(r, 7, BLAST_RETRANSMIT, "1");
 	CHECK_EQ(rig_counter(r, "unknown"), 1);
 	rig_expect_silence_ms(r, 1000);
 }
@@ -203,7 +203,7 @@ BLAST_TEST(blast_gives_up_a_message_that_takes_too_long,
 /* A confirmed host that falls silent draws three NACKs per frame, and one more per 64 bytes. */
 BLAST_TEST(blast_confirmed_host_draws_few_nacks_per_frame, new_known(""))
 {
-	hear(r, 7, BLAST_SEND, "0");
+	inject_fragments(r, 7, BLAST_SEND, "0");
 	rig_advance_repeatedly_ms(r, 20, 300);
 	CHECK_EQ(rig_sent(r), 3);
 	CHECK_EQ(rig_counter(r, "gave_up"), 1);
@@ -211,13 +211,13 @@ BLAST_TEST(blast_confirmed_host_draws_few_nacks_per_frame, new_known(""))
 
 RIG_TEST(blast_stranger_draws_one_nack_per_frame, new_server(""))
 {
-	hear(r, 7, BLAST_SEND, "0");
+	inject_fragments(r, 7, BLAST_SEND, "0");
 	rig_advance_ms(r, 20);
 	expect_nack(r, 7, FIRST);
 	rig_advance_repeatedly_ms(r, 10, 300);
 	rig_expect_nothing_sent(r);
 	rig_expect_counts(r, "nacks_out=1 gave_up=1");
-	hear(r, 8, BLAST_SEND, "011"); /* a duplicate earns none */
+	inject_fragments(r, 8, BLAST_SEND, "011"); /* a duplicate earns none */
 	rig_advance_repeatedly_ms(r, 10, 300);
 	rig_expect_sent_count(r, 2);
 }
@@ -240,7 +240,7 @@ RIG_TEST(blast_answered_host_is_still_a_stranger, new_server(""))
 	rig_inject(r, "00003000 00000000 00000001 0000 01 40 0000000000000000 78");
 	CHECK_EQ(push(r, rig_announced_session(r), "y"), 0);
 	rig_forget(r);
-	hear(r, 7, BLAST_SEND, "0");
+	inject_fragments(r, 7, BLAST_SEND, "0");
 	rig_advance_repeatedly_ms(r, 20, 300);
 	rig_expect_sent_count(r, 1);
 }
@@ -251,14 +251,14 @@ RIG_TEST(blast_host_that_knows_its_messages_number_is_confirmed, new_server(""))
 	rig_forget(r);
 	nack(r, push_message(r, rig_announced_session(r)), FIRST | SECOND);
 	expect(r, BLAST_RETRANSMIT, 2);
-	hear(r, 7, BLAST_SEND, "0");
+	inject_fragments(r, 7, BLAST_SEND, "0");
 	rig_advance_repeatedly_ms(r, 20, 300);
 	rig_expect_sent_count(r, 3);
 }
 
 BLAST_TEST(blast_delays_a_nack_without_a_buffer, new_server(""))
 {
-	hear(r, 7, BLAST_SEND, "01");
+	inject_fragments(r, 7, BLAST_SEND, "01");
 	rig_limit_buffers(r, 0);
 	rig_advance_ms(r, 20);
 	rig_limit_buffers(r, UINT_MAX);
@@ -272,7 +272,7 @@ BLAST_TEST(blast_delays_a_nack_without_a_buffer, new_server(""))
 
 /* Injects 63 of 64 fragments, one per millisecond; the last is lost. */
 static void
-hear_slowly(struct rig *r, uint32_t sequence)
+inject_slowly(struct rig *r, uint32_t sequence)
 {
 	char text[641];
 
@@ -288,7 +288,7 @@ hear_slowly(struct rig *r, uint32_t sequence)
 
 BLAST_TEST(blast_nacks_as_early_as_fragment_spacing_allows, new_server("nack=200ms"))
 {
-	hear_slowly(r, 7);
+	inject_slowly(r, 7);
 	rig_expect_silence_ms(r, 1);
 	rig_advance_ms(r, 2);
 	CHECK_EQ(sent(r).op, BLAST_NACK);
@@ -296,7 +296,7 @@ BLAST_TEST(blast_nacks_as_early_as_fragment_spacing_allows, new_server("nack=200
 
 BLAST_TEST(blast_never_nacks_before_nack_min, new_server("nack=200ms nack_min=50ms"))
 {
-	hear_slowly(r, 7);
+	inject_slowly(r, 7);
 	rig_expect_silence_ms(r, 49);
 	rig_advance_ms(r, 1);
 	CHECK_EQ(sent(r).op, BLAST_NACK);
@@ -308,16 +308,16 @@ BLAST_TEST(blast_waits_for_the_measured_nack_time, new_known("nack=50ms keep=5s 
 	long early;
 
 	for (uint32_t sequence = 1; sequence <= 20; sequence++) {
-		hear(r, sequence, BLAST_SEND, "01");
+		inject_fragments(r, sequence, BLAST_SEND, "01");
 		rig_advance_ms(r, 1);
 		rig_advance_ms(r, 49);
 		rig_advance_ms(r, 50);
 		rig_advance_ms(r, 49);
-		hear(r, sequence, BLAST_RETRANSMIT, "2");
+		inject_fragments(r, sequence, BLAST_RETRANSMIT, "2");
 		rig_forget(r);
 	}
 	early = rig_counter(r, "nacks_out");
-	hear(r, 100, BLAST_SEND, "01");
+	inject_fragments(r, 100, BLAST_SEND, "01");
 	rig_advance_ms(r, 90);
 	CHECK_EQ(rig_counter(r, "nacks_out"), early + 1);
 	rig_advance_ms(r, 900);
@@ -355,20 +355,20 @@ RIG_TEST(blast_estimate_follows_its_samples, new_rig("nack_min=1us nack_max=300m
 
 RIG_TEST(blast_drops_duplicates, new_server(""))
 {
-	hear(r, 7, BLAST_SEND, "00");
-	hear(r, 7, BLAST_RETRANSMIT, "0");
+	inject_fragments(r, 7, BLAST_SEND, "00");
+	inject_fragments(r, 7, BLAST_RETRANSMIT, "0");
 	CHECK_EQ(rig_counter(r, "duplicate"), 2);
-	hear(r, 7, BLAST_SEND, "12");
+	inject_fragments(r, 7, BLAST_SEND, "12");
 	expect_delivered(r, message);
 	CHECK_EQ(rig_drop_count(r), 2);
 }
 
 RIG_TEST(blast_late_duplicate_starts_no_message, new_server(""))
 {
-	hear(r, 7, BLAST_SEND, "012");
+	inject_fragments(r, 7, BLAST_SEND, "012");
 	expect_delivered(r, message);
-	hear(r, 7, BLAST_SEND, "012");
-	hear(r, 7, BLAST_RETRANSMIT, "1");
+	inject_fragments(r, 7, BLAST_SEND, "012");
+	inject_fragments(r, 7, BLAST_RETRANSMIT, "1");
 	CHECK_EQ(rig_counter(r, "duplicate"), 4);
 	rig_expect_nothing_delivered(r);
 	rig_expect_silence_ms(r, 5000);
@@ -377,20 +377,20 @@ RIG_TEST(blast_late_duplicate_starts_no_message, new_server(""))
 BLAST_TEST(blast_remembers_some_finished_messages, new_server(""))
 {
 	for (uint32_t sequence = 1; sequence <= BLAST_FINISHED + 1; sequence++)
-		hear(r, sequence, BLAST_SEND, "012");
+		inject_fragments(r, sequence, BLAST_SEND, "012");
 	rig_forget(r);
-	hear(r, BLAST_FINISHED + 1, BLAST_SEND, "0");
-	hear(r, 2, BLAST_SEND, "0");
+	inject_fragments(r, BLAST_FINISHED + 1, BLAST_SEND, "0");
+	inject_fragments(r, 2, BLAST_SEND, "0");
 	CHECK_EQ(rig_counter(r, "duplicate"), 2);
-	hear(r, 1, BLAST_SEND, "0"); /* forgotten: no guarantee covers this */
+	inject_fragments(r, 1, BLAST_SEND, "0"); /* forgotten: no guarantee covers this */
 	CHECK_EQ(rig_counter(r, "duplicate"), 2);
 }
 
 BLAST_TEST(blast_drops_unrequested_retransmissions, new_server(""))
 {
-	hear(r, 7, BLAST_RETRANSMIT, "0"); /* opens no session either */
-	hear(r, 8, BLAST_SEND, "0");
-	hear(r, 7, BLAST_RETRANSMIT, "0");
+	inject_fragments(r, 7, BLAST_RETRANSMIT, "0"); /* opens no session either */
+	inject_fragments(r, 8, BLAST_SEND, "0");
+	inject_fragments(r, 7, BLAST_RETRANSMIT, "0");
 	CHECK_EQ(rig_counter(r, "unknown"), 2);
 	rig_wire_peer(r, STRANGER + 1);
 	CHECK_EQ(rig_open_done_count(r), 1);
@@ -412,7 +412,7 @@ RIG_TEST(blast_drops_fragments_that_contradict_their_message, new_server(""))
 {
 	struct frame f = fragment(7, BLAST_SEND, 1);
 
-	hear(r, 7, BLAST_SEND, "0");
+	inject_fragments(r, 7, BLAST_SEND, "0");
 	f.fragments = 4;
 	inject(r, &f);
 	f = with_length(1, 9);
@@ -424,11 +424,11 @@ RIG_TEST(blast_drops_fragments_that_contradict_their_message, new_server(""))
 	f = with_length(0, 9); /* a duplicate must be as long as the first */
 	inject(r, &f);
 	CHECK_EQ(rig_counter(r, "inconsistent"), 5);
-	hear(r, 7, BLAST_SEND, "2");
+	inject_fragments(r, 7, BLAST_SEND, "2");
 	f = with_length(2, 4);
 	inject(r, &f);
 	CHECK_EQ(rig_counter(r, "inconsistent"), 6);
-	hear(r, 7, BLAST_SEND, "1");
+	inject_fragments(r, 7, BLAST_SEND, "1");
 	expect_delivered(r, message);
 	CHECK_EQ(rig_drop_count(r), 6);
 }
@@ -437,7 +437,7 @@ RIG_TEST(blast_drops_fragments_shorter_than_the_last, new_server(""))
 {
 	struct frame f = with_length(0, 4);
 
-	hear(r, 7, BLAST_SEND, "2"); /* five bytes long */
+	inject_fragments(r, 7, BLAST_SEND, "2"); /* five bytes long */
 	inject(r, &f);
 	CHECK_EQ(rig_counter(r, "inconsistent"), 1);
 	f = with_length(0, 5);
@@ -451,20 +451,20 @@ RIG_TEST(blast_drops_fragments_shorter_than_the_last, new_server(""))
 
 BLAST_TEST(blast_peer_has_a_share_of_messages, new_server("peer_messages=2 messages=3"))
 {
-	hear(r, 1, BLAST_SEND, "0");
+	inject_fragments(r, 1, BLAST_SEND, "0");
 	rig_wire_peer(r, STRANGER + 1);
 	for (uint32_t sequence = 1; sequence <= 20; sequence++)
-		hear(r, sequence, BLAST_SEND, "0");
+		inject_fragments(r, sequence, BLAST_SEND, "0");
 	CHECK_EQ(rig_counter(r, "evicted"), 18); /* evicts its own, oldest first */
-	hear(r, 19, BLAST_SEND, "12");
+	inject_fragments(r, 19, BLAST_SEND, "12");
 	expect_delivered(r, message);
-	hear(r, 18, BLAST_RETRANSMIT, "1");
+	inject_fragments(r, 18, BLAST_RETRANSMIT, "1");
 	CHECK_EQ(rig_counter(r, "unknown"), 1);
 	rig_wire_peer(r, STRANGER + 2);
-	hear(r, 1, BLAST_SEND, "0");
+	inject_fragments(r, 1, BLAST_SEND, "0");
 	CHECK_EQ(rig_counter(r, "evicted"), 18);
 	rig_wire_peer(r, STRANGER + 3);
-	hear(r, 1, BLAST_SEND, "0"); /* a fourth in total evicts the oldest */
+	inject_fragments(r, 1, BLAST_SEND, "0"); /* a fourth in total evicts the oldest */
 	CHECK_EQ(rig_counter(r, "evicted"), 19);
 }
 
@@ -491,9 +491,9 @@ BLAST_TEST(blast_peer_has_a_share_of_fragments, new_server("peer_fragments=128 f
 	fill(r, STRANGER + 1, 1);
 	fill(r, 0, 2);
 	CHECK_EQ(rig_counter(r, "evicted"), 0);
-	hear(r, 3, BLAST_SEND, "01");
+	inject_fragments(r, 3, BLAST_SEND, "01");
 	CHECK_EQ(rig_counter(r, "evicted"), 0); /* 128 */
-	hear(r, 4, BLAST_SEND, "0");
+	inject_fragments(r, 4, BLAST_SEND, "0");
 	CHECK_EQ(rig_counter(r, "evicted"), 63); /* evicts its own oldest */
 	fill(r, STRANGER + 2, 1);
 	CHECK_EQ(rig_counter(r, "evicted"), 63);
@@ -505,9 +505,9 @@ BLAST_TEST(blast_peer_has_a_share_of_fragments, new_server("peer_fragments=128 f
 BLAST_TEST(blast_growing_message_is_kept, new_server("peer_fragments=64 fragments=64"))
 {
 	fill(r, STRANGER, 1);
-	hear(r, 2, BLAST_SEND, "0");
+	inject_fragments(r, 2, BLAST_SEND, "0");
 	CHECK_EQ(rig_counter(r, "evicted"), 0);
-	hear(r, 2, BLAST_SEND, "1");
+	inject_fragments(r, 2, BLAST_SEND, "1");
 	CHECK_EQ(rig_counter(r, "evicted"), 63);
 	fill(r, STRANGER + 1, 1);
 	CHECK_EQ(rig_counter(r, "evicted"), 65); /* the other message's */
@@ -516,7 +516,7 @@ BLAST_TEST(blast_growing_message_is_kept, new_server("peer_fragments=64 fragment
 /* Incomplete messages are freed when the host shuts down. */
 BLAST_TEST(blast_ends_with_messages_in_progress, new_server(""))
 {
-	hear(r, 7, BLAST_SEND, "0");
+	inject_fragments(r, 7, BLAST_SEND, "0");
 	rig_advance_ms(r, 20);
 	rig_forget(r);
 	CHECK_EQ(rig_platform(r)->ops->buffers_out(rig_platform(r)), 1);

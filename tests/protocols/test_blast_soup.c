@@ -100,7 +100,7 @@ inject_whole(struct soup *soup)
 {
 	rig_wire_peer(soup->r, HOST);
 	for (unsigned i = 0; i < 3; i++)
-		hear_one(soup->r, 1000 + soup->whole, BLAST_SEND, i);
+		inject_fragment(soup->r, 1000 + soup->whole, BLAST_SEND, i);
 	soup->whole++;
 	soup->injected += 3;
 }

@@ -8,25 +8,25 @@
 
 enum { HOST = 0x0a4d0002, SIZE = 100, MS = 1000000, LONGEST = 65536 };
 
-struct told {
+struct results {
 	struct xk_blasttest_result result;
 	unsigned finished;
 };
 
 /* Result of the latest run. */
-static struct told told;
+static struct results results;
 
 static void
 on_finished(void *argument, const struct xk_blasttest_result *result)
 {
-	struct told *t = argument;
+	struct results *t = argument;
 
 	t->result = *result;
 	t->finished++;
 }
 
 static struct xk_blasttest_run
-run_of(struct told *t, uint32_t window, uint64_t count)
+run_of(struct results *t, uint32_t window, uint64_t count)
 {
 	memset(t, 0, sizeof(*t));
 	return (struct xk_blasttest_run){ .host = HOST,
@@ -79,31 +79,31 @@ answer(struct rig *r, uint32_t whole)
 
 RIG_TEST(blasttest_sends_one_after_the_other, new_rig(""))
 {
-	struct xk_blasttest_run run = run_of(&told, 1, 3);
+	struct xk_blasttest_run run = run_of(&results, 1, 3);
 
 	CHECK_EQ(start(r, &run), 0);
 	CHECK_EQ(rig_wire_remote(r), HOST);
 	for (uint32_t i = 0; i < 3; i++) {
 		CHECK_EQ(rig_sent(r), 1);
-		CHECK_EQ(told.finished, 0);
+		CHECK_EQ(results.finished, 0);
 		rig_advance_ms(r, i);
 		CHECK_EQ(answer(r, i + 1), i);
 	}
-	CHECK_EQ(told.finished, 1);
-	CHECK_EQ(told.result.error, 0);
-	CHECK_EQ(told.result.sent, 3);
-	CHECK_EQ(told.result.answered, 3);
-	CHECK_EQ(told.result.whole, 3);
-	CHECK_EQ(told.result.rtt_min_ns, 1 * MS);
-	CHECK_EQ(told.result.rtt_max_ns, 2 * MS);
-	CHECK_EQ(told.result.rtt_mean_ns, (1 + 1 + 2) * MS / 3);
+	CHECK_EQ(results.finished, 1);
+	CHECK_EQ(results.result.error, 0);
+	CHECK_EQ(results.result.sent, 3);
+	CHECK_EQ(results.result.answered, 3);
+	CHECK_EQ(results.result.whole, 3);
+	CHECK_EQ(results.result.rtt_min_ns, 1 * MS);
+	CHECK_EQ(results.result.rtt_max_ns, 2 * MS);
+	CHECK_EQ(results.result.rtt_mean_ns, (1 + 1 + 2) * MS / 3);
 	CHECK_EQ(rig_wire_session_count(r), 0);
 	CHECK_EQ(rig_drop_count(r), 0);
 }
 
 RIG_TEST(blasttest_keeps_a_window_of_messages_in_flight, new_rig(""))
 {
-	struct xk_blasttest_run run = run_of(&told, 4, 10);
+	struct xk_blasttest_run run = run_of(&results, 4, 10);
 
 	CHECK_EQ(start(r, &run), 0);
 	CHECK_EQ(rig_sent(r), 4);
@@ -111,14 +111,14 @@ RIG_TEST(blasttest_keeps_a_window_of_messages_in_flight, new_rig(""))
 	CHECK_EQ(rig_sent(r), 4);
 	for (unsigned i = 1; i < 10; i++)
 		answer(r, i + 1);
-	CHECK_EQ(told.finished, 1);
-	CHECK_EQ(told.result.answered, 10);
+	CHECK_EQ(results.finished, 1);
+	CHECK_EQ(results.result.answered, 10);
 	rig_expect_nothing_sent(r);
 }
 
 RIG_TEST(blasttest_counts_unanswered_messages_as_lost, new_rig(""))
 {
-	struct xk_blasttest_run run = run_of(&told, 2, 3);
+	struct xk_blasttest_run run = run_of(&results, 2, 3);
 
 	CHECK_EQ(start(r, &run), 0);
 	rig_advance_ms(r, 198);
@@ -130,16 +130,16 @@ RIG_TEST(blasttest_counts_unanswered_messages_as_lost, new_rig(""))
 	CHECK_EQ(rig_counter(r, "late"), 1);
 	answer(r, 2);
 	CHECK_EQ(rig_counter(r, "late"), 2);
-	CHECK_EQ(told.finished, 0);
+	CHECK_EQ(results.finished, 0);
 	answer(r, 3);
-	CHECK_EQ(told.finished, 1);
-	CHECK_EQ(told.result.lost, 2);
-	CHECK_EQ(told.result.answered, 1);
+	CHECK_EQ(results.finished, 1);
+	CHECK_EQ(results.result.lost, 2);
+	CHECK_EQ(results.result.answered, 1);
 }
 
 RIG_TEST(blasttest_accepts_an_answer_once, new_rig(""))
 {
-	struct xk_blasttest_run run = run_of(&told, 2, 2);
+	struct xk_blasttest_run run = run_of(&results, 2, 2);
 	uint8_t bytes[SIZE];
 
 	CHECK_EQ(start(r, &run), 0);
@@ -155,12 +155,12 @@ RIG_TEST(blasttest_accepts_an_answer_once, new_rig(""))
 	rig_inject_bytes(r, bytes, XK_BLASTTEST_MIN);
 	CHECK_EQ(rig_counter(r, "late"), 3);
 	answer(r, 2);
-	CHECK_EQ(told.result.answered, 2);
+	CHECK_EQ(results.result.answered, 2);
 }
 
 RIG_TEST(blasttest_drops_an_answer_of_another_run, new_rig(""))
 {
-	struct xk_blasttest_run run = run_of(&told, 1, 1);
+	struct xk_blasttest_run run = run_of(&results, 1, 1);
 	uint8_t bytes[SIZE];
 
 	CHECK_EQ(start(r, &run), 0);
@@ -169,16 +169,16 @@ RIG_TEST(blasttest_drops_an_answer_of_another_run, new_rig(""))
 	xk_put64(bytes + 8, xk_get64(bytes + 8) + 1);
 	rig_inject_bytes(r, bytes, XK_BLASTTEST_MIN);
 	rig_expect_counts(r, "late=1 answered=0");
-	CHECK_EQ(told.finished, 0);
+	CHECK_EQ(results.finished, 0);
 	xk_put64(bytes + 8, xk_get64(bytes + 8) - 1);
 	rig_inject_bytes(r, bytes, XK_BLASTTEST_MIN);
-	CHECK_EQ(told.finished, 1);
-	CHECK_EQ(told.result.answered, 1);
+	CHECK_EQ(results.finished, 1);
+	CHECK_EQ(results.result.answered, 1);
 }
 
 RIG_TEST(blasttest_counts_failed_sends_as_lost, new_rig(""))
 {
-	struct xk_blasttest_run run = run_of(&told, 1, 2);
+	struct xk_blasttest_run run = run_of(&results, 1, 2);
 
 	rig_fail_sending(r, -ENOBUFS);
 	CHECK_EQ(start(r, &run), 0);
@@ -187,31 +187,31 @@ RIG_TEST(blasttest_counts_failed_sends_as_lost, new_rig(""))
 	rig_advance_ms(r, 200);
 	rig_limit_buffers(r, UINT_MAX);
 	rig_advance_ms(r, 200);
-	CHECK_EQ(told.finished, 1);
-	CHECK_EQ(told.result.unsent, 2);
-	CHECK_EQ(told.result.lost, 2);
+	CHECK_EQ(results.finished, 1);
+	CHECK_EQ(results.result.unsent, 2);
+	CHECK_EQ(results.result.lost, 2);
 	CHECK_EQ(rig_counter(r, "unsent"), 2);
 }
 
 RIG_TEST(blasttest_gives_up_a_run_that_cannot_start, new_rig(""))
 {
-	struct xk_blasttest_run run = run_of(&told, 1, 2);
+	struct xk_blasttest_run run = run_of(&results, 1, 2);
 	uint32_t longest = SIZE - 1;
 
 	rig_wire_refuse(r, -ENETUNREACH);
 	CHECK_EQ(start(r, &run), 0);
-	CHECK_EQ(told.finished, 1);
-	CHECK_EQ(told.result.error, -ENETUNREACH);
+	CHECK_EQ(results.finished, 1);
+	CHECK_EQ(results.result.error, -ENETUNREACH);
 	rig_wire_refuse(r, 0);
 	rig_answer_control(r, XK_GET_MAX_PACKET, &longest, sizeof(longest));
 	CHECK_EQ(start(r, &run), 0);
-	CHECK_EQ(told.result.error, -EMSGSIZE);
+	CHECK_EQ(results.result.error, -EMSGSIZE);
 	rig_expect_nothing_sent(r);
 }
 
 RIG_TEST(blasttest_refuses_impossible_runs, new_rig(""))
 {
-	struct xk_blasttest_run run = run_of(&told, 0, 2);
+	struct xk_blasttest_run run = run_of(&results, 0, 2);
 
 	CHECK_EQ(start(r, &run), -EINVAL);
 	run.window = XK_BLASTTEST_WINDOW + 1;
@@ -232,7 +232,7 @@ RIG_TEST(blasttest_refuses_impossible_runs, new_rig(""))
 	CHECK_EQ(start(r, &run), -EBUSY);
 	answer(r, 1);
 	answer(r, 2);
-	CHECK_EQ(told.finished, 1);
+	CHECK_EQ(results.finished, 1);
 }
 
 RIG_TEST(blasttest_starts_by_itself,
@@ -257,12 +257,12 @@ static void
 take_message(uint8_t *bytes)
 {
 	struct rig *client = new_rig("");
-	struct xk_blasttest_run run = run_of(&told, 1, 1);
+	struct xk_blasttest_run run = run_of(&results, 1, 1);
 
 	CHECK_EQ(start(client, &run), 0);
 	CHECK_EQ(rig_take_sent(client, bytes, SIZE), SIZE);
 	rig_advance_ms(client, 200);
-	CHECK_EQ(told.finished, 1);
+	CHECK_EQ(results.finished, 1);
 	rig_free(client);
 }
 

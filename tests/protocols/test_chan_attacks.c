@@ -41,7 +41,7 @@ CHAN_TEST(chan_request_of_an_ended_boot_is_not_run_again, server_new(""))
 
 	come_late(r, BOOT, REQUEST, 5);
 	expect(r, CHAN_USER_MSG, 5, "x");
-	tell(r, XK_BIDCTL_REBOOTED, CLIENT, BOOT + 1);
+	report(r, XK_BIDCTL_REBOOTED, CLIENT, BOOT + 1);
 	come_late(r, BOOT, REQUEST, 5);
 	rig_expect_nothing_sent(r);
 	CHECK_EQ(executed(r), 1);
@@ -55,11 +55,11 @@ CHAN_TEST(chan_request_of_an_ended_boot_is_not_run_again, server_new(""))
 
 CHAN_SESSION_TEST(chan_request_of_a_lost_host_opens_nothing, server_new(""), open_channel(r, CLIENT))
 {
-	tell(r, XK_BIDCTL_LOST, CLIENT, 0);
+	report(r, XK_BIDCTL_LOST, CLIENT, 0);
 	come_late(r, BOOT, REQUEST, 5);
 	CHECK_EQ(executed(r), 0);
 	CHECK_EQ(rig_counter(r, "old_boot"), 1);
-	tell(r, XK_BIDCTL_FIRST_CONTACT, CLIENT, BOOT);
+	report(r, XK_BIDCTL_FIRST_CONTACT, CLIENT, BOOT);
 	come_late(r, BOOT, REQUEST, 5);
 	expect(r, CHAN_USER_MSG, 5, "x");
 	come_late(r, BOOT, 0, 6);

@@ -401,7 +401,7 @@ CHAN_TEST(chan_server_reboot_ends_the_call, chan_rig(""))
 	expect(r, REQUEST, 1, "other");
 	CHECK(call_sync(r, &c, s, "x"));
 	f = expect(r, REQUEST, 1, "x");
-	tell(r, XK_BIDCTL_REBOOTED, SERVER, BOOT + 1);
+	report(r, XK_BIDCTL_REBOOTED, SERVER, BOOT + 1);
 	expect_end(&c, -ECONNRESET);
 	CHECK_EQ(unhurt.done, 0);
 	CHECK_EQ(caller_in(r)->closed, 1);
@@ -423,7 +423,7 @@ CLIENT_TEST(chan_server_loss_ends_the_call, "")
 {
 	CHECK_EQ(call_async(r, c, s, "x"), 0);
 	expect(r, REQUEST, 1, "x");
-	tell(r, XK_BIDCTL_LOST, SERVER, 0);
+	report(r, XK_BIDCTL_LOST, SERVER, 0);
 	CHECK_EQ(c->status, -ECONNRESET);
 	CHECK_EQ(call_async(r, c, s, "x"), -ECONNRESET);
 }
@@ -433,13 +433,13 @@ CHAN_SESSION_TEST(chan_idle_numbers_end_with_their_boot, chan_rig(""), open_chan
 	uint32_t channel = ((struct chan_end *)s)->channel;
 
 	close_channel(r, s);
-	tell(r, XK_BIDCTL_LOST, SERVER, 0);
-	tell(r, XK_BIDCTL_FIRST_CONTACT, SERVER, BOOT); /* the same boot again */
+	report(r, XK_BIDCTL_LOST, SERVER, 0);
+	report(r, XK_BIDCTL_FIRST_CONTACT, SERVER, BOOT); /* the same boot again */
 	s = open_channel(r, SERVER);
 	CHECK_EQ(((struct chan_end *)s)->channel, channel);
 	close_channel(r, s);
-	tell(r, XK_BIDCTL_LOST, SERVER, 0);
-	tell(r, XK_BIDCTL_FIRST_CONTACT, SERVER, BOOT + 1);
+	report(r, XK_BIDCTL_LOST, SERVER, 0);
+	report(r, XK_BIDCTL_FIRST_CONTACT, SERVER, BOOT + 1);
 	s = open_channel(r, SERVER);
 	CHECK(((struct chan_end *)s)->channel != channel);
 	close_channel(r, s);

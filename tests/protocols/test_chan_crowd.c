@@ -43,7 +43,7 @@ crowd_rig(void)
 }
 
 static void
-say_bidctl(struct rig *r, uint32_t host, unsigned flags, uint64_t to, uint64_t request, uint64_t reply)
+inject_bidctl(struct rig *r, uint32_t host, unsigned flags, uint64_t to, uint64_t request, uint64_t reply)
 {
 	uint8_t bytes[BIDCTL_LEN] = { 0 };
 
@@ -66,19 +66,19 @@ meet(struct rig *r, uint32_t host)
 
 	rig_wire(r, "wire2");
 	rig_wire_peer(r, host);
-	say_bidctl(r, host, QUERY, 0, 7, 0);
+	inject_bidctl(r, host, QUERY, 0, 7, 0);
 	CHECK_EQ(rig_take_sent(r, bytes, sizeof(bytes)), BIDCTL_LEN);
 	own = xk_get64(bytes + 8);
 	tag = xk_get64(bytes + 24);
 	CHECK(tag != 0);
-	say_bidctl(r, host, RESPONSE, own, 0, tag);
+	inject_bidctl(r, host, RESPONSE, own, 0, tag);
 	rig_wire(r, "wire");
 	rig_wire_peer(r, host);
 	return own;
 }
 
 static void
-say_chan(struct rig *r, uint32_t host, uint64_t own, unsigned flags, uint32_t sequence)
+inject_chan(struct rig *r, uint32_t host, uint64_t own, unsigned flags, uint32_t sequence)
 {
 	struct chan_header h = { CHANNEL, NUMBER, sequence, (uint16_t)(flags | CHAN_FROM_CLIENT), 0 };
 	uint8_t bytes[BID_LEN + CHAN_HEADER_LEN + 1];
@@ -101,12 +101,12 @@ call_by(struct rig *r, uint64_t station, uint32_t host)
 
 	rig_answer_control(r, XK_GET_PEER_LINK, &station, sizeof(station));
 	own = meet(r, host);
-	say_chan(r, host, own, CHAN_USER_MSG, 1);
+	inject_chan(r, host, own, CHAN_USER_MSG, 1);
 	len = rig_take_sent(r, bytes, sizeof(bytes));
 	rig_forget(r);
 	if (len < BID_LEN + CHAN_HEADER_LEN || xk_get32(bytes) != ON_BID)
 		return 0xffff;
-	say_chan(r, host, own, 0, 2);
+	inject_chan(r, host, own, 0, 2);
 	return xk_get16(bytes + BID_LEN + 4);
 }
 

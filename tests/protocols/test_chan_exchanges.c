@@ -252,7 +252,7 @@ TEST(exchange_client_reboot_suppresses_the_reply)
 	talk(&p, "> request 1");
 	CHECK_EQ(caller_in(p.server)->running, 1);
 	CHECK_EQ(xk_control(p.s, XK_CHAN_ABORT, NULL), 0); /* this boot sends no more */
-	tell(p.server, XK_BIDCTL_REBOOTED, CLIENT, BOOT + 1);
+	report(p.server, XK_BIDCTL_REBOOTED, CLIENT, BOOT + 1);
 	CHECK_EQ(caller_in(p.server)->closed, 1);
 	go(p.server);
 	expect_silence(&p, 60000);
@@ -275,7 +275,7 @@ TEST_IN(exchange_server_reboot_fails_the_call, struct pair, p, pair_new(p, 1500)
 	caller_in(p->server)->waits = true;
 	CHECK_EQ(call_async(p->client, &p->call, p->s, "x"), 0);
 	talk(p, "> request 1; 200 ms; > request ack? 1; < ack 1");
-	tell(p->client, XK_BIDCTL_REBOOTED, SERVER, BOOT + 1);
+	report(p->client, XK_BIDCTL_REBOOTED, SERVER, BOOT + 1);
 	CHECK_EQ(p->call.done, 1);
 	CHECK_EQ(p->call.status, -ECONNRESET);
 	rig_expect_silence_ms(p->client, 60000);

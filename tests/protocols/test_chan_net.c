@@ -38,7 +38,7 @@ struct entry {
 
 /* A shepherd that makes calls. */
 struct user {
-	struct xk_semaphore told;
+	struct xk_semaphore ended;
 	struct caller *caller;
 	unsigned number;
 };
@@ -82,7 +82,7 @@ is_in_place(const struct entry *e, struct xk_session *lls)
 
 /* Checks a call that is run. Returns its entry; NULL: it has none. */
 static struct entry *
-judge_run(struct world *w, unsigned host, struct xk_session *lls, const struct xk_msg *m)
+check_run(struct world *w, unsigned host, struct xk_session *lls, const struct xk_msg *m)
 {
 	struct entry *e;
 	uint64_t id;
@@ -106,7 +106,7 @@ judge_run(struct world *w, unsigned host, struct xk_session *lls, const struct x
 /* ---- the client's half ---- */
 
 static void
-judge_reply(struct entry *e, struct xk_msg *reply, uint64_t id)
+check_reply(struct entry *e, struct xk_msg *reply, uint64_t id)
 {
 	uint64_t stamp = 0;
 
@@ -120,7 +120,7 @@ judge_reply(struct entry *e, struct xk_msg *reply, uint64_t id)
 
 /* Failing handlers return -ENOSYS. SELECT turns that into -EREMOTEIO: its own -ENOSYS is for an unserved procedure. */
 static void
-judge_error(const struct world *w, const struct entry *e, int status)
+check_error(const struct world *w, const struct entry *e, int status)
 {
 	if (status == (w->over == OVER_CHAN ? -ENOSYS : -EREMOTEIO))
 		CHECK_EQ(e->x.runs, 1);
@@ -130,7 +130,7 @@ judge_error(const struct world *w, const struct entry *e, int status)
 }
 
 static void
-judge_end(struct world *w, struct entry *e, int status, struct xk_msg *reply)
+check_end(struct world *w, struct entry *e, int status, struct xk_msg *reply)
 {
 	uint64_t id = net_id(&w->net, e), took_ns = xk_sim_now_ns(w->net.sim) - e->begun_ns;
 
@@ -141,21 +141,21 @@ judge_end(struct world *w, struct entry *e, int status, struct xk_msg *reply)
 	if (took_ns > e->deadline_ns + LATE_MS * MS)
 		CHECK_EQ(took_ns, e->deadline_ns);
 	w->errors[-status < ERRORS ? -status : ERRORS - 1]++;
-	judge_error(w, e, status);
+	check_error(w, e, status);
 	if (reply != NULL)
-		judge_reply(e, reply, id);
+		check_reply(e, reply, id);
 	if (status == 0)
 		w->net.good[e->x.from][e->x.to]++;
 }
 
 static void
-caller_told(struct xk_call *call, int status, struct xk_msg *reply)
+caller_ended(struct xk_call *call, int status, struct xk_msg *reply)
 {
 	struct entry *e = xk_container_of(call, struct entry, call);
 	struct user *user = e->user;
 
-	judge_end(world_of(user->caller), e, status, reply);
-	xk_semaphore_signal(&user->told);
+	check_end(world_of(user->caller), e, status, reply);
+	xk_semaphore_signal(&user->ended);
 }
 
 /* A session and its destination. */
@@ -172,7 +172,7 @@ caller_enter(struct user *user, const struct called *called, uint64_t deadline_n
 	struct net_host *h = &user->caller->base;
 	struct entry *e = net_enter(h, called->to, (uint32_t)(ID_LEN + net_random(h) % w->size_max));
 
-	e->call.done = caller_told;
+	e->call.done = caller_ended;
 	e->user = user;
 	e->procedure = called->procedure;
 	e->begun_ns = xk_sim_now_ns(w->net.sim);
@@ -203,15 +203,15 @@ caller_call(struct user *user, const struct called *called)
 
 	if (user->number % 2 == 0) {
 		status = xk_call(called->session, caller_message(user, e), &reply);
-		judge_end(world_of(user->caller), e, status, reply);
+		check_end(world_of(user->caller), e, status, reply);
 		return status;
 	}
 	status = xk_call_async(called->session, caller_message(user, e), &e->call);
 	if (status != 0) {
-		judge_end(world_of(user->caller), e, status, NULL);
+		check_end(world_of(user->caller), e, status, NULL);
 		return status;
 	}
-	status = xk_semaphore_wait(&user->told, XK_FOREVER);
+	status = xk_semaphore_wait(&user->ended, XK_FOREVER);
 	return status != 0 ? status : e->x.status;
 }
 
@@ -287,7 +287,7 @@ static int
 caller_call_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m, struct xk_msg **reply)
 {
 	struct caller *c = (struct caller *)self;
-	struct entry *e = judge_run(world_of(c), c->base.number, lls, m);
+	struct entry *e = check_run(world_of(c), c->base.number, lls, m);
 	uint64_t chance = xk_random(self), stamp;
 	uint8_t *p;
 
@@ -375,7 +375,7 @@ caller_user(struct net_host *base, unsigned number)
 	struct caller *c = (struct caller *)base;
 
 	c->users[number] = (struct user){ .caller = c, .number = number };
-	xk_semaphore_init(&c->users[number].told, &base->protocol, 0);
+	xk_semaphore_init(&c->users[number].ended, &base->protocol, 0);
 	return &c->users[number];
 }
 

@@ -432,7 +432,7 @@ CHAN_TEST(chan_client_reboot_suppresses_a_running_calls_reply, server_new(""))
 {
 	caller_in(r)->waits = true;
 	ask(r, REQUEST, 5, "old");
-	tell(r, XK_BIDCTL_REBOOTED, CLIENT, BOOT + 1);
+	report(r, XK_BIDCTL_REBOOTED, CLIENT, BOOT + 1);
 	CHECK_EQ(caller_in(r)->closed, 1);
 	draw(r, PROBE, 5, "", CHAN_NEGATIVE_ACK, ""); /* nothing is known of it */
 	go(r);
@@ -450,7 +450,7 @@ CHAN_TEST(chan_client_reboot_frees_the_kept_reply, server_new(""))
 	caller_in(r)->reply_len = 100;
 	draw(r, REQUEST, 5, "x", CHAN_USER_MSG, NULL);
 	CHECK_EQ(((struct chan *)rig_protocol(r, "chan"))->saved.all.held, 1);
-	tell(r, XK_BIDCTL_REBOOTED, CLIENT, BOOT + 1);
+	report(r, XK_BIDCTL_REBOOTED, CLIENT, BOOT + 1);
 	CHECK_EQ(((struct chan *)rig_protocol(r, "chan"))->saved.all.held, 0);
 	rig_expect_silence_ms(r, 10000);
 }
@@ -458,13 +458,13 @@ CHAN_TEST(chan_client_reboot_frees_the_kept_reply, server_new(""))
 CHAN_TEST(chan_lost_client_may_return, server_new(""))
 {
 	call_once(r, 5, "x");
-	tell(r, XK_BIDCTL_LOST, CLIENT, 0);
-	tell(r, XK_BIDCTL_FIRST_CONTACT, CLIENT, BOOT);
+	report(r, XK_BIDCTL_LOST, CLIENT, 0);
+	report(r, XK_BIDCTL_FIRST_CONTACT, CLIENT, BOOT);
 	rig_advance_ms(r, 5);
 	draw(r, AGAIN, 5, "x", CHAN_USER_MSG, "x"); /* the same boot: it was run */
 	CHECK_EQ(executed(r), 1);
-	tell(r, XK_BIDCTL_LOST, CLIENT, 0);
-	tell(r, XK_BIDCTL_FIRST_CONTACT, CLIENT, BOOT + 1);
+	report(r, XK_BIDCTL_LOST, CLIENT, 0);
+	report(r, XK_BIDCTL_FIRST_CONTACT, CLIENT, BOOT + 1);
 	call_once(r, 5, "x"); /* another boot */
 	CHECK_EQ(executed(r), 2);
 	ask(r, 0, 6, "");
@@ -473,7 +473,7 @@ CHAN_TEST(chan_lost_client_may_return, server_new(""))
 CHAN_TEST(chan_reboot_does_not_affect_other_hosts, server_new(""))
 {
 	call_once(r, 5, "x");
-	tell(r, XK_BIDCTL_REBOOTED, CLIENT + 1, BOOT + 1);
+	report(r, XK_BIDCTL_REBOOTED, CLIENT + 1, BOOT + 1);
 	rig_advance_ms(r, 5);
 	draw(r, AGAIN, 5, "x", CHAN_USER_MSG, "x");
 	CHECK_EQ(executed(r), 1);

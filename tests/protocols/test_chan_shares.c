@@ -268,7 +268,7 @@ CHAN_TEST(chan_call_of_a_replaced_channel_is_not_run_again, server_new("chan.cha
 
 CHAN_TEST(chan_next_call_of_a_replaced_channel_is_run, server_shared("chan.channels=2;chan.peer_channels=2", 2, 1))
 {
-	tell(r, XK_BIDCTL_REBOOTED, OTHER, BOOT + 1); /* frees channels */
+	report(r, XK_BIDCTL_REBOOTED, OTHER, BOOT + 1); /* frees channels */
 	from(r, 1, NEAR);
 	say(r, 0, REQUEST, 1);
 	CHECK_EQ(expect(r, CHAN_ERROR, 1, "").h.status, ETIMEDOUT);
@@ -285,7 +285,7 @@ CHAN_TEST(chan_next_call_of_a_replaced_channel_is_run, server_shared("chan.chann
 CHAN_TEST(chan_returning_channel_leaves_other_memories, server_shared("chan.channels=4", 4, 2))
 {
 	CHECK_EQ(chan_in(r)->memories, 2);
-	tell(r, XK_BIDCTL_REBOOTED, OTHER, BOOT + 1); /* frees channels */
+	report(r, XK_BIDCTL_REBOOTED, OTHER, BOOT + 1); /* frees channels */
 	from(r, 1, NEAR);
 	say(r, 0, REQUEST, 2);
 	expect(r, CHAN_USER_MSG, 2, "x");
@@ -312,9 +312,9 @@ RIG_TEST(chan_memory_of_a_channel_ends_after_lifetime, server_shared("chan.chann
 CHAN_TEST(chan_memory_of_a_channel_ends_with_the_clients_boot, server_shared("chan.channels=2", 2, 1))
 {
 	CHECK_EQ(chan_in(r)->memories, 1);
-	tell(r, XK_BIDCTL_LOST, NEAR, 0); /* it may return */
+	report(r, XK_BIDCTL_LOST, NEAR, 0); /* it may return */
 	CHECK_EQ(chan_in(r)->memories, 1);
-	tell(r, XK_BIDCTL_FIRST_CONTACT, NEAR, BOOT + 1);
+	report(r, XK_BIDCTL_FIRST_CONTACT, NEAR, BOOT + 1);
 	CHECK_EQ(chan_in(r)->memories, 0);
 	from(r, 1, NEAR);
 	CHECK_EQ(call_on(r, 0, 1), 1); /* the new boot's own */
@@ -330,7 +330,7 @@ TEST(chan_memory_of_channels_is_bounded_per_host_and_in_total)
 	for (uint32_t i = 0; i < 20; i++) {
 		from(r, 2, OTHER);
 		CHECK_EQ(call_on(r, 0, 1), i < 16);
-		tell(r, XK_BIDCTL_REBOOTED, OTHER, BOOT + 1 + i);
+		report(r, XK_BIDCTL_REBOOTED, OTHER, BOOT + 1 + i);
 		from(r, 1, NEAR);
 		CHECK_EQ(call_on(r, 1000 + i, 1), i < 16);
 	}
@@ -341,8 +341,8 @@ TEST(chan_memory_of_channels_is_bounded_per_host_and_in_total)
 	CHECK_EQ(call_on(r, 0, 4), 4);
 	from(r, 2, OTHER);
 	CHECK_EQ(call_on(r, 0, 2), 2);
-	tell(r, XK_BIDCTL_REBOOTED, OTHER, BOOT + 1); /* frees two channels */
-	tell(r, XK_BIDCTL_FIRST_CONTACT, NEAR, BOOT);
+	report(r, XK_BIDCTL_REBOOTED, OTHER, BOOT + 1); /* frees two channels */
+	report(r, XK_BIDCTL_FIRST_CONTACT, NEAR, BOOT);
 	from(r, 1, NEAR);
 	CHECK_EQ(call_on(r, 100, 2), 0);
 	CHECK_EQ(rig_counter(r, "too_many"), 2);

@@ -171,7 +171,7 @@ TEST(chantest_calls_over_a_bad_network)
 }
 
 /* Reports changes of the other host, as BIDCTL does, again and again while calls are made. */
-struct teller {
+struct reporter {
 	struct xk_kernel *kernel;
 	uint32_t host;
 	enum xk_bidctl_change change;
@@ -179,9 +179,9 @@ struct teller {
 };
 
 static void
-teller_tell(void *argument)
+reporter_report(void *argument)
 {
-	struct teller *t = argument;
+	struct reporter *t = argument;
 	struct chan *chan = (struct chan *)xk_kernel_find(t->kernel, "chan");
 	struct xk_bidctl_peer peer = { t->host, 1 };
 
@@ -192,18 +192,18 @@ teller_tell(void *argument)
 }
 
 static void
-check_told(enum xk_mode mode, uint32_t size)
+check_reports(enum xk_mode mode, uint32_t size)
 {
 	struct callers c;
-	struct teller tellers[2];
+	struct reporter reporters[2];
 	static const struct xk_chantest_result none;
 
 	callers_begin(&c, mode, "resume=thread", "silence=\"10s\"", LOSSY);
 	c.result = none;
-	tellers[0] = (struct teller){ c.pair.kernels[0], SERVER, XK_BIDCTL_LOST, &c.finished };
-	tellers[1] = (struct teller){ c.pair.kernels[1], SERVER - 1, XK_BIDCTL_REBOOTED, &c.finished };
+	reporters[0] = (struct reporter){ c.pair.kernels[0], SERVER, XK_BIDCTL_LOST, &c.finished };
+	reporters[1] = (struct reporter){ c.pair.kernels[1], SERVER - 1, XK_BIDCTL_REBOOTED, &c.finished };
 	for (unsigned i = 0; i < 2; i++)
-		REQUIRE(xk_thread_start(c.pair.kernels[i], "teller", teller_tell, &tellers[i]) == 0);
+		REQUIRE(xk_thread_start(c.pair.kernels[i], "reporter", reporter_report, &reporters[i]) == 0);
 	callers_call(&c, 12, 2000, size);
 	CHECK_EQ(c.result.error, 0);
 	CHECK_EQ(c.result.rounds, 2000);
@@ -214,9 +214,9 @@ check_told(enum xk_mode mode, uint32_t size)
 
 TEST(chantest_calls_while_reboots_are_reported)
 {
-	check_told(XK_REGULAR, 1);
-	check_told(XK_IPP, 1);
-	check_told(XK_IPP, 200);
+	check_reports(XK_REGULAR, 1);
+	check_reports(XK_IPP, 1);
+	check_reports(XK_IPP, 200);
 }
 
 TEST(chantest_refuses_impossible_runs)

@@ -166,7 +166,7 @@ count_ends(void *argument, const struct xk_icmptest_result *result)
 }
 
 static void
-tell_each_fault(void *argument)
+report_each_fault(void *argument)
 {
 	static const uint8_t first[] = { 0, 0 }; /* its sequence number */
 
@@ -193,7 +193,7 @@ RIG_TEST(icmptest_counts_each_fault_that_hosts_report, rig_new_graph("wire:; icm
 	rig_answer_control(r, XK_GET_MAX_PACKET, &longest, sizeof(longest));
 	CHECK_EQ(xk_icmptest_start(rig_protocol(r, "icmptest"), &run), 0);
 	rig_advance_ms(r, 1);
-	CHECK(rig_do(r, tell_each_fault, r));
+	CHECK(rig_do(r, report_each_fault, r));
 	for (enum xk_fault fault = 0; fault < XK_FAULTS; fault++) {
 		char name[32];
 

@@ -202,12 +202,12 @@ RIG_SESSION_TEST(gm_retransmits_all_if_nothing_is_acknowledged, gm_rig("gm.timeo
 GM_SESSION_TEST(gm_lets_acknowledgements_wait_if_set, gm_rig("gm.tokens=8; gm.ack_delay=1ms"), open_it(r))
 {
 	static const bool patient[] = { false, true, true, true, false, true, false };
-	static struct sending told;
+	static struct sending last;
 	struct packet p;
 
 	for (unsigned i = 0; i < 6; i++)
 		CHECK_EQ(rig_push(r, s, "aa"), 0);
-	send_it(r, &told, s, 1);
+	send_it(r, &last, s, 1);
 	for (unsigned i = 0; i < XK_ARRAY_LENGTH(patient); i++) {
 		p = expect(r, GM_DATA);
 		CHECK_EQ(p.h.patient, patient[i]);
@@ -271,7 +271,7 @@ TEST(gm_retransmits_three_times_to_a_silent_stranger)
 		struct sending a;
 		struct packet p;
 
-		hear(r, 105, 0, "one");
+		inject_data(r, 105, 0, "one");
 		rig_forget(r);
 		send_it(r, &a, rig_announced_session(r), lens[i]);
 		for (unsigned ms = 0; ms < 11000; ms += 10) {
@@ -297,7 +297,7 @@ GM_TEST(gm_continues_with_a_peer_that_answers_late, gm_server(""))
 	static struct sending a;
 	struct packet p = { .host = 0 };
 
-	hear(r, 105, 0, "one");
+	inject_data(r, 105, 0, "one");
 	rig_forget(r);
 	s = rig_announced_session(r);
 	for (unsigned i = 0; i < 50; i++) {

@@ -44,13 +44,13 @@ struct world {
 	bool sent_once; /* reliable=no */
 	unsigned tokens;
 	struct conversation *conversations;
-	unsigned conversation_count, delivered, told, failed;
+	unsigned conversation_count, delivered, notified, failed;
 };
 
 /* ---- the receiver's half ---- */
 
 static void
-judge_delivery(struct net_host *h, const struct xk_msg *m)
+check_delivery(struct net_host *h, const struct xk_msg *m)
 {
 	struct world *w = (struct world *)h->net;
 	struct conversation *c;
@@ -94,7 +94,7 @@ host_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 
 	if (chance % 32 == 0)
 		xk_delay(self, chance / 32 % 30000); /* others arrive meanwhile */
-	judge_delivery(h, m);
+	check_delivery(h, m);
 	xk_msg_free(m);
 	post(h, lls, 1);
 }
@@ -128,7 +128,7 @@ message_done(struct xk_gm_send *send, int status)
 	CHECK_EQ(status == XK_GM_UNKNOWN, e->world->sent_once);
 	if (status == 0) {
 		CHECK_EQ(e->x.runs, 1);
-		e->world->told++;
+		e->world->notified++;
 		e->world->net.good[c->from][c->to]++;
 	} else if (status < 0) {
 		CHECK(status == -ETIMEDOUT || status == -ECONNRESET);
@@ -286,12 +286,12 @@ world_run(uint64_t seed, const char *path, const char *settings, uint32_t size_m
 	REQUIRE(w.conversations != NULL);
 	net_live(&w.net, &talkers, seed, crashes, &times);
 	free(w.conversations);
-	CHECK(w.delivered > 0 && w.delivered >= w.told && (w.told > 0) != w.sent_once);
+	CHECK(w.delivered > 0 && w.delivered >= w.notified && (w.notified > 0) != w.sent_once);
 	if (!crashes)
 		CHECK_EQ(w.failed, 0); /* no host is down for 3 s */
 	if (CU_get_number_of_failures() != failures)
-		fprintf(stderr, "seed %llu: %u messages, %u delivered, %u told, %u failed\n", (unsigned long long)seed,
-			w.net.count, w.delivered, w.told, w.failed);
+		fprintf(stderr, "seed %llu: %u messages, %u delivered, %u notified, %u failed\n",
+			(unsigned long long)seed, w.net.count, w.delivered, w.notified, w.failed);
 }
 
 TEST(messages_arrive_once_in_order_on_a_bad_network)

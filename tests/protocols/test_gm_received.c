@@ -7,10 +7,10 @@
 
 RIG_TEST(gm_delivers_and_acknowledges, gm_server(""))
 {
-	hear(r, 105, 0, "one");
+	inject_data(r, 105, 0, "one");
 	expect_delivered(r, "one");
 	expect_ack(r, 105);
-	hear(r, 107, 105, ""); /* 106 was another session's */
+	inject_data(r, 107, 105, ""); /* 106 was another session's */
 	expect_delivered(r, "");
 	expect_ack(r, 107);
 	CHECK_EQ(rig_open_done_count(r), 1);
@@ -20,19 +20,19 @@ RIG_TEST(gm_delivers_and_acknowledges, gm_server(""))
 
 RIG_TEST(gm_delivers_without_duplicates_and_in_order, gm_server(""))
 {
-	hear(r, 105, 0, "one");
+	inject_data(r, 105, 0, "one");
 	expect_ack(r, 105);
-	hear(r, 105, 0, "one");
+	inject_data(r, 105, 0, "one");
 	expect_ack(r, 105); /* the first acknowledgement may have been lost */
 	CHECK_EQ(rig_counter(r, "duplicate"), 1);
-	hear(r, 109, 107, "three");
+	inject_data(r, 109, 107, "three");
 	rig_expect_nothing_sent(r);
 	CHECK_EQ(rig_counter(r, "gap"), 1);
-	hear(r, 107, 105, "two");
+	inject_data(r, 107, 105, "two");
 	expect_ack(r, 107);
-	hear(r, 109, 107, "three");
+	inject_data(r, 109, 107, "three");
 	expect_ack(r, 109);
-	hear(r, 107, 0, "two");
+	inject_data(r, 107, 0, "two");
 	expect_ack(r, 109);
 	expect_delivered(r, "one");
 	expect_delivered(r, "two");
@@ -42,7 +42,7 @@ RIG_TEST(gm_delivers_without_duplicates_and_in_order, gm_server(""))
 
 /* Injects a packet whose acknowledgement may wait. */
 static void
-hear_patient(struct rig *r, uint64_t number, uint64_t previous, const char *text)
+inject_patient(struct rig *r, uint64_t number, uint64_t previous, const char *text)
 {
 	struct packet p = packet(GM_DATA, number, previous, text);
 
@@ -53,32 +53,32 @@ hear_patient(struct rig *r, uint64_t number, uint64_t previous, const char *text
 
 GM_TEST(gm_acknowledges_patient_packets_together, gm_server("gm.ack_delay=5ms"))
 {
-	hear_patient(r, 105, 0, "one");
+	inject_patient(r, 105, 0, "one");
 	rig_advance_ms(r, 3);
-	hear_patient(r, 106, 105, "two");
+	inject_patient(r, 106, 105, "two");
 	rig_expect_silence_ms(r, 1);
 	rig_advance_ms(r, 1);
 	expect_ack(r, 106);
-	hear_patient(r, 107, 106, "three");
-	hear(r, 108, 107, "four"); /* its sender asks for it */
+	inject_patient(r, 107, 106, "three");
+	inject_data(r, 108, 107, "four"); /* its sender asks for it */
 	expect_delivered(r, "four");
 	expect_ack(r, 108);
 	rig_expect_silence_ms(r, 10);
-	hear_patient(r, 109, 108, "five");
-	hear(r, 109, 108, "five"); /* ... because it has waited long enough */
+	inject_patient(r, 109, 108, "five");
+	inject_data(r, 109, 108, "five"); /* ... because it has waited long enough */
 	expect_ack(r, 109);
 }
 
 RIG_TEST(gm_acknowledges_patient_packets_at_once_without_a_delay, gm_server(""))
 {
-	hear_patient(r, 105, 0, "one");
+	inject_patient(r, 105, 0, "one");
 	expect_ack(r, 105);
 }
 
 /* Its waiting acknowledgement ends with it. */
 GM_TEST(gm_session_ends_while_acknowledgements_wait, gm_server("gm.ack_delay=5ms"))
 {
-	hear_patient(r, 105, 0, "one");
+	inject_patient(r, 105, 0, "one");
 	meet(r, PARTNER, BOOT_B);
 	rig_expect_silence_ms(r, 10);
 }
@@ -86,11 +86,11 @@ GM_TEST(gm_session_ends_while_acknowledgements_wait, gm_server("gm.ack_delay=5ms
 /* Packets before the session's first are missing only if the sender reports so. */
 RIG_TEST(gm_starts_a_session_only_if_nothing_is_missing, gm_server(""))
 {
-	hear(r, 107, 105, "two");
+	inject_data(r, 107, 105, "two");
 	CHECK_EQ(rig_counter(r, "gap"), 1);
 	CHECK_EQ(rig_open_done_count(r), 0);
-	hear(r, 105, 0, "one");
-	hear(r, 107, 105, "two");
+	inject_data(r, 105, 0, "one");
+	inject_data(r, 107, 105, "two");
 	expect_delivered(r, "one");
 	expect_delivered(r, "two");
 	rig_forget(r);
@@ -98,7 +98,7 @@ RIG_TEST(gm_starts_a_session_only_if_nothing_is_missing, gm_server(""))
 
 GM_TEST(gm_answers_on_a_strangers_session, gm_server(""))
 {
-	hear(r, 105, 0, "one");
+	inject_data(r, 105, 0, "one");
 	expect_ack(r, 105);
 	rig_forget(r);
 	CHECK_EQ(rig_push(r, rig_announced_session(r), "aabb"), 0);
@@ -113,7 +113,7 @@ RIG_TEST(gm_delivers_only_to_enabled_ports, gm_server(""))
 	inject(r, p);
 	CHECK_EQ(rig_counter(r, "no_session"), 1);
 	CHECK_EQ(rig_open_disable(r, at_port(PORT)), 0);
-	hear(r, 105, 0, "one");
+	inject_data(r, 105, 0, "one");
 	CHECK_EQ(rig_counter(r, "no_session"), 2);
 	rig_expect_nothing_sent(r);
 }
@@ -121,7 +121,7 @@ RIG_TEST(gm_delivers_only_to_enabled_ports, gm_server(""))
 RIG_TEST(gm_resets_a_session_refused_by_the_hlp, gm_server(""))
 {
 	rig_refuse_sessions(r, -EPERM);
-	hear(r, 105, 0, "one");
+	inject_data(r, 105, 0, "one");
 	expect_reset(r, 105, GM_R_REFUSED);
 	rig_expect_counts(r, "refused=1 resets=1");
 	rig_expect_nothing_delivered(r);
@@ -132,19 +132,19 @@ RIG_TEST(gm_queues_packets_during_a_delivery, gm_server("gm.buffers=3"))
 {
 	struct gm_session *s;
 
-	hear(r, 105, 0, "one");
+	inject_data(r, 105, 0, "one");
 	expect_delivered(r, "one");
 	expect_ack(r, 105);
 	s = (struct gm_session *)rig_announced_session(r);
 	s->delivering = true;
-	hear(r, 106, 105, "two");
-	hear_part(r, 107, 106, 6, 0, 3);
-	hear(r, 106, 105, "two");
+	inject_data(r, 106, 105, "two");
+	inject_part(r, 107, 106, 6, 0, 3);
+	inject_data(r, 106, 105, "two");
 	expect_ack(r, 105); /* received, but not yet delivered */
 	rig_expect_nothing_delivered(r);
 	rig_expect_nothing_sent(r);
 	s->delivering = false;
-	hear_part(r, 108, 107, 6, 3, 3);
+	inject_part(r, 108, 107, 6, 3, 3);
 	expect_delivered(r, "two");
 	rig_expect_delivered(r, "000102030405");
 	expect_ack(r, 106);
@@ -157,21 +157,21 @@ RIG_TEST(gm_delivers_into_posted_buffers, gm_server("gm.buffers=0"))
 {
 	struct xk_session *s;
 
-	hear(r, 105, 0, "one");
+	inject_data(r, 105, 0, "one");
 	CHECK_EQ(rig_counter(r, "unposted"), 1);
 	rig_expect_nothing_delivered(r);
 	rig_expect_nothing_sent(r);
 	s = rig_announced_session(r); /* the hlp was notified and may post */
 	CHECK_EQ(xk_post(s, 2, 4), 0);
-	hear(r, 105, 0, "one");
+	inject_data(r, 105, 0, "one");
 	CHECK_EQ(rig_counter(r, "unposted"), 2);
 	CHECK_EQ(xk_post(s, 4, 1), 0);
-	hear(r, 105, 0, "one");
+	inject_data(r, 105, 0, "one");
 	expect_delivered(r, "one");
 	expect_ack(r, 105);
-	hear(r, 106, 105, "two");
+	inject_data(r, 106, 105, "two");
 	CHECK_EQ(rig_counter(r, "unposted"), 3);
-	hear(r, 107, 106, "three");
+	inject_data(r, 107, 106, "three");
 	CHECK_EQ(rig_counter(r, "gap"), 1);
 }
 
@@ -180,7 +180,7 @@ RIG_TEST(gm_receiver_without_buffers_stops_only_its_session, gm_server("gm.buffe
 {
 	struct packet p;
 
-	hear(r, 105, 0, "one");
+	inject_data(r, 105, 0, "one");
 	for (unsigned i = 0; i < 1000; i++) {
 		p = packet(GM_DATA, 106 + i, i == 0 ? 0 : 105 + i, "two");
 		p.h.source = FAR + 1;
@@ -189,7 +189,7 @@ RIG_TEST(gm_receiver_without_buffers_stops_only_its_session, gm_server("gm.buffe
 			CHECK_EQ(xk_post(rig_announced_session(r), 64, 1000), 0);
 		if (i == 0)
 			inject(r, p);
-		hear(r, 105, 0, "one");
+		inject_data(r, 105, 0, "one");
 	}
 	CHECK_EQ(rig_delivered(r), 1000);
 	CHECK_EQ(rig_counter(r, "unposted"), 1002);
@@ -201,12 +201,12 @@ RIG_TEST(gm_receiver_without_buffers_stops_only_its_session, gm_server("gm.buffe
 
 RIG_TEST(gm_joins_fragments, gm_server(""))
 {
-	hear_part(r, 105, 0, 8, 0, 3);
+	inject_part(r, 105, 0, 8, 0, 3);
 	expect_ack(r, 105);
-	hear_part(r, 106, 105, 8, 3, 3);
+	inject_part(r, 106, 105, 8, 3, 3);
 	expect_ack(r, 106);
 	rig_expect_nothing_delivered(r);
-	hear_part(r, 107, 106, 8, 6, 2);
+	inject_part(r, 107, 106, 8, 6, 2);
 	rig_expect_delivered(r, "0001020304050607");
 	expect_ack(r, 107);
 	CHECK_EQ(((struct gm *)rig_protocol(r, "gm"))->shares.all.held, 0);
@@ -230,9 +230,9 @@ TEST(gm_resets_fragments_out_of_sequence)
 	for (unsigned i = 0; i < XK_ARRAY_LENGTH(cases); i++) {
 		struct rig *r = gm_server("");
 
-		hear_part(r, 105, 0, 8, 0, 3);
+		inject_part(r, 105, 0, 8, 0, 3);
 		expect_ack(r, 105);
-		hear_part(r, 106, 105, cases[i][0], cases[i][1], cases[i][2]);
+		inject_part(r, 106, 105, cases[i][0], cases[i][1], cases[i][2]);
 		expect_reset(r, 106, cases[i][3]);
 		CHECK_EQ(rig_counter(r, cases[i][3] == GM_R_TOO_LONG ? "too_long" : "inconsistent"), 1);
 		rig_expect_nothing_delivered(r);
@@ -242,25 +242,25 @@ TEST(gm_resets_fragments_out_of_sequence)
 
 RIG_TEST(gm_starts_no_session_in_mid_message, gm_server(""))
 {
-	hear_part(r, 106, 0, 8, 3, 5);
+	inject_part(r, 106, 0, 8, 3, 5);
 	expect_reset(r, 106, GM_R_STALE);
 	CHECK_EQ(rig_counter(r, "stale"), 1);
 }
 
 RIG_TEST(gm_abandons_an_incomplete_message, gm_server("gm.patience=2s; gm.buffers=1"))
 {
-	hear_part(r, 105, 0, 8, 0, 3);
+	inject_part(r, 105, 0, 8, 0, 3);
 	rig_advance_ms(r, 1000);
-	hear_part(r, 106, 105, 8, 3, 3);
+	inject_part(r, 106, 105, 8, 3, 3);
 	rig_advance_ms(r, 1999);
 	CHECK_EQ(rig_counter(r, "abandoned"), 0);
 	rig_advance_ms(r, 1);
 	CHECK_EQ(rig_counter(r, "abandoned"), 1);
 	CHECK_EQ(rig_platform(r)->ops->buffers_out(rig_platform(r)), 0);
 	rig_forget(r);
-	hear_part(r, 107, 106, 8, 6, 2);
+	inject_part(r, 107, 106, 8, 6, 2);
 	expect_reset(r, 107, GM_R_INCONSISTENT);
-	hear(r, 108, 106, "new"); /* its buffer is free again */
+	inject_data(r, 108, 106, "new"); /* its buffer is free again */
 	expect_delivered(r, "new");
 	rig_forget(r);
 }
@@ -303,9 +303,9 @@ TEST(gm_limits_held_buffers)
 /* The first fragment tells how many buffers its message will hold. */
 GM_TEST(gm_refuses_a_message_in_too_many_segments, gm_server("gm.held=4m"))
 {
-	hear_part(r, 105, 0, 8000, 0, 1);
+	inject_part(r, 105, 0, 8000, 0, 1);
 	CHECK_EQ(rig_counter(r, "no_room"), 1);
-	hear_part(r, 105, 0, 1024, 0, 1);
+	inject_part(r, 105, 0, 1024, 0, 1);
 	expect_ack(r, 105);
 	CHECK_EQ(rig_counter(r, "no_room"), 1);
 }
@@ -321,7 +321,7 @@ TEST(gm_counts_the_segments_of_each_fragment)
 
 	p.h.total = 12;
 	p.h.offset = 4;
-	hear_part(r, 105, 0, 12, 0, 4);
+	inject_part(r, 105, 0, 12, 0, 4);
 	expect_ack(r, 105);
 	len = packet_store(r, &p, bytes);
 	text[0] = '\0';
@@ -342,8 +342,8 @@ RIG_TEST(gm_ends_a_session_if_the_peer_starts_a_later_one, gm_server(""))
 	struct xk_session *old;
 
 	rig_keep_sessions(r, true);
-	hear(r, 105, 0, "old");
-	hear_part(r, 106, 105, 8, 0, 3);
+	inject_data(r, 105, 0, "old");
+	inject_part(r, 106, 105, 8, 0, 3);
 	old = rig_announced_session(r);
 	p.h.begin = 200;
 	inject(r, p);
@@ -354,7 +354,7 @@ RIG_TEST(gm_ends_a_session_if_the_peer_starts_a_later_one, gm_server(""))
 	CHECK_EQ(rig_counter(r, "abandoned"), 1);
 	CHECK_EQ(rig_push(r, old, "aa"), -ECONNRESET);
 	rig_forget(r);
-	hear(r, 107, 0, "late");
+	inject_data(r, 107, 0, "late");
 	CHECK_EQ(rig_counter(r, "stale"), 1);
 	rig_expect_nothing_delivered(r);
 	rig_expect_nothing_sent(r);
@@ -365,24 +365,24 @@ RIG_TEST(gm_resumes_a_forgotten_session, gm_server("gm.peer_sessions=1"))
 {
 	struct packet p = packet(GM_DATA, 110, 0, "other");
 
-	hear(r, 105, 0, "one");
-	hear(r, 107, 105, "two");
+	inject_data(r, 105, 0, "one");
+	inject_data(r, 107, 105, "two");
 	p.h.source = FAR + 1;
 	p.h.begin = 109;
 	inject(r, p);
 	rig_forget(r);
 	CHECK_EQ(rig_open_done_count(r), 2);
-	hear(r, 105, 0, "one"); /* copies of old packets */
+	inject_data(r, 105, 0, "one"); /* copies of old packets */
 	expect_reset(r, 105, GM_R_STALE);
-	hear(r, 107, 0, "two");
+	inject_data(r, 107, 0, "two");
 	expect_reset(r, 107, GM_R_STALE);
-	hear(r, 107, 105, "two");
-	hear(r, 112, 111, "four");
+	inject_data(r, 107, 105, "two");
+	inject_data(r, 112, 111, "four");
 	CHECK_EQ(rig_counter(r, "gap"), 2);
 	rig_expect_nothing_delivered(r);
-	hear(r, 111, 0, "three");
+	inject_data(r, 111, 0, "three");
 	expect_delivered(r, "three");
-	hear(r, 112, 111, "four");
+	inject_data(r, 112, 111, "four");
 	expect_delivered(r, "four");
 	rig_forget(r);
 }
@@ -391,7 +391,7 @@ GM_TEST(gm_limits_a_hosts_sessions, gm_server("gm.peer_sessions=1"))
 {
 	struct packet p = packet(GM_DATA, 110, 0, "other");
 
-	hear_part(r, 105, 0, 8, 0, 3); /* busy */
+	inject_part(r, 105, 0, 8, 0, 3); /* busy */
 	p.h.source = FAR + 1;
 	inject(r, p);
 	CHECK_EQ(rig_counter(r, "too_many"), 1);
@@ -408,14 +408,14 @@ RIG_TEST(gm_delivers_nothing_from_an_ended_boot, gm_server(""))
 	struct gm_session *s;
 
 	rig_keep_sessions(r, true);
-	hear(r, 105, 0, "old");
-	hear_part(r, 106, 105, 8, 0, 3);
+	inject_data(r, 105, 0, "old");
+	inject_part(r, 106, 105, 8, 0, 3);
 	expect_delivered(r, "old");
 	s = (struct gm_session *)rig_announced_session(r);
 	meet(r, PARTNER, BOOT_B);
 	CHECK_EQ(rig_close_done_count(r), 1);
 	CHECK_EQ(rig_counter(r, "abandoned"), 1);
-	hear_part(r, 107, 106, 8, 3, 5); /* BID drops it */
+	inject_part(r, 107, 106, 8, 3, 5); /* BID drops it */
 	rig_expect_nothing_delivered(r);
 	p.h.begin = 1;
 	p.boot = BOOT_B;
@@ -441,7 +441,7 @@ RIG_TEST(gm_forgets_lost_hosts, gm_server("bidctl.lifetime=1s; gm.peer_sessions=
 	struct gm *gm = (struct gm *)rig_protocol(r, "gm");
 	struct packet p = packet(GM_DATA, 110, 0, "other");
 
-	hear(r, 105, 0, "one");
+	inject_data(r, 105, 0, "one");
 	p.h.source = FAR + 1;
 	inject(r, p);
 	CHECK_EQ(xk_map_count(&gm->peers), 1);
@@ -455,14 +455,14 @@ RIG_TEST(gm_forgets_lost_hosts, gm_server("bidctl.lifetime=1s; gm.peer_sessions=
 /* ---- datagrams ---- */
 
 static void
-hear_datagram(struct rig *r, uint64_t number, const char *text)
+inject_datagram(struct rig *r, uint64_t number, const char *text)
 {
 	inject(r, packet(GM_DATAGRAM, number, 0, text));
 }
 
 /* Injects a datagram's fragment: len bytes at `offset`, of `total`. */
 static void
-hear_datagram_part(struct rig *r, uint64_t number, uint32_t total, uint32_t offset, uint32_t len)
+inject_datagram_part(struct rig *r, uint64_t number, uint32_t total, uint32_t offset, uint32_t len)
 {
 	struct packet p = packet(GM_DATAGRAM, number, 0, "");
 
@@ -479,27 +479,27 @@ RIG_TEST(gm_delivers_datagrams_once_in_order, gm_server("gm.buffers=1"))
 	struct packet p = packet(GM_DATAGRAM, 6, 0, "late");
 	struct gm_session *s;
 
-	hear_datagram(r, 3, "one");
+	inject_datagram(r, 3, "one");
 	expect_delivered(r, "one");
-	hear_datagram(r, 3, "one");
+	inject_datagram(r, 3, "one");
 	CHECK_EQ(rig_counter(r, "duplicate"), 1);
-	hear_datagram(r, 4, "two");
+	inject_datagram(r, 4, "two");
 	expect_delivered(r, "two");
 	CHECK_EQ(rig_counter(r, "skipped"), 0);
-	hear_datagram(r, 6, "four");
+	inject_datagram(r, 6, "four");
 	expect_delivered(r, "four");
 	CHECK_EQ(rig_counter(r, "skipped"), 1);
-	hear_datagram(r, 5, "three");
+	inject_datagram(r, 5, "three");
 	CHECK_EQ(rig_counter(r, "duplicate"), 2);
 	rig_expect_nothing_delivered(r);
 	rig_expect_nothing_sent(r);
 	CHECK_EQ(rig_open_done_count(r), 1);
 	s = (struct gm_session *)rig_announced_session(r);
-	hear(r, 105, 0, "kept"); /* reliable packets have numbers of their own */
+	inject_data(r, 105, 0, "kept"); /* reliable packets have numbers of their own */
 	expect_delivered(r, "kept");
 	expect_ack(r, 105);
 	CHECK_EQ(atomic_exchange(&s->posted.counts[XK_POSTED_OWN], 0), 1);
-	hear_datagram(r, 7, "five");
+	inject_datagram(r, 7, "five");
 	CHECK_EQ(rig_counter(r, "unposted"), 1);
 	p.h.begin--;
 	inject(r, p);
@@ -513,7 +513,7 @@ GM_TEST(gm_delivers_datagrams_of_a_later_session, gm_rig(""))
 	struct packet p = packet(GM_DATAGRAM, 1, 0, "again");
 
 	open_it(r);
-	hear_datagram(r, 9, "nine");
+	inject_datagram(r, 9, "nine");
 	expect_delivered(r, "nine");
 	p.h.begin++;
 	inject(r, p);
@@ -524,20 +524,20 @@ RIG_TEST(gm_reassembles_datagrams, gm_server("gm.patience=1s"))
 {
 	uint8_t bytes[2000];
 
-	hear_datagram_part(r, 1, 2000, 1000, 1000); /* neither its beginning nor its session is known */
+	inject_datagram_part(r, 1, 2000, 1000, 1000); /* neither its beginning nor its session is known */
 	CHECK_EQ(rig_counter(r, "stale"), 1);
 	rig_expect_nothing_sent(r);
-	hear_datagram_part(r, 1, 2000, 0, 1000);
-	hear_datagram_part(r, 1, 2000, 1000, 1000);
+	inject_datagram_part(r, 1, 2000, 0, 1000);
+	inject_datagram_part(r, 1, 2000, 1000, 1000);
 	CHECK_EQ(rig_take_delivered(r, bytes, sizeof(bytes)), 2000);
-	hear_datagram_part(r, 2, 3000, 0, 1000);
-	hear_datagram_part(r, 2, 3000, 2000, 1000);
+	inject_datagram_part(r, 2, 3000, 0, 1000);
+	inject_datagram_part(r, 2, 3000, 2000, 1000);
 	CHECK_EQ(rig_counter(r, "inconsistent"), 1);
-	hear_datagram(r, 3, "three");
+	inject_datagram(r, 3, "three");
 	expect_delivered(r, "three");
-	hear_datagram_part(r, 2, 3000, 1000, 1000);
+	inject_datagram_part(r, 2, 3000, 1000, 1000);
 	CHECK_EQ(rig_counter(r, "gap"), 1);
-	hear_datagram_part(r, 4, 3000, 0, 1000);
+	inject_datagram_part(r, 4, 3000, 0, 1000);
 	CHECK_EQ(rig_counter(r, "abandoned"), 1);
 	rig_advance_ms(r, 1000);
 	CHECK_EQ(rig_counter(r, "abandoned"), 2);
@@ -549,12 +549,12 @@ RIG_TEST(gm_delivers_a_datagram_during_a_long_message, gm_server(""))
 {
 	uint8_t bytes[2000];
 
-	hear_part(r, 105, 0, 2000, 0, 1000);
+	inject_part(r, 105, 0, 2000, 0, 1000);
 	expect_ack(r, 105);
-	hear_datagram(r, 1, "short");
+	inject_datagram(r, 1, "short");
 	expect_delivered(r, "short");
 	rig_expect_nothing_sent(r);
-	hear_part(r, 106, 105, 2000, 1000, 1000);
+	inject_part(r, 106, 105, 2000, 1000, 1000);
 	CHECK_EQ(rig_take_delivered(r, bytes, sizeof(bytes)), 2000);
 	expect_ack(r, 106);
 	CHECK_EQ(rig_drop_count(r), 0);
@@ -619,7 +619,7 @@ TEST(gm_deposits_in_order_without_delivering)
 	CHECK_EQ(rig_counter(r, "deposited"), 3);
 	CHECK_EQ(rig_open_done_count(r), 0);
 	rig_expect_nothing_delivered(r);
-	hear(r, 108, 107, "done");
+	inject_data(r, 108, 107, "done");
 	expect_delivered(r, "done");
 	CHECK_EQ(rig_open_done_count(r), 1);
 	rig_forget(r);

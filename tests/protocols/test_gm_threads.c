@@ -27,10 +27,10 @@ static const char graph_text[] =
 	"talker -> gm [%s]; gm -> bid [%s]; gm -> bidctl; bid -> vdrop -> vnet; bid -> bidctl; bidctl -> vnet;"
 	"vnet -> eth; vnet -> arp; arp -> eth; eth -> port }";
 
-/* messages; if unreliable, the last one's number, from 1 */
+/* A session that was opened. */
 struct conversation {
-	_Atomic unsigned delivered; /* sends without a completion yet */
-	_Atomic unsigned waiting;   /* whose senders were not told yet */
+	_Atomic unsigned delivered; /* messages; if unreliable, the last one's number, from 1 */
+	_Atomic unsigned waiting;   /* sends without a completion yet */
 	_Atomic bool failed;
 	unsigned pushed;
 };

@@ -159,7 +159,7 @@ begin_blast(struct trial *t)
 }
 
 static void
-do_hear(void *argument)
+do_check(void *argument)
 {
 	CHECK(xk_bidctl_check(argument, HOST, 1, NULL) != 0);
 }
@@ -170,7 +170,7 @@ ask(struct trial *t, struct message *answer)
 {
 	uint8_t question[40];
 
-	REQUIRE(rig_do(t->r, do_hear, rig_protocol(t->r, "bidctl")));
+	REQUIRE(rig_do(t->r, do_check, rig_protocol(t->r, "bidctl")));
 	CHECK_EQ(rig_take_sent(t->r, question, sizeof(question)), sizeof(question));
 	change_bytes(answer, 16, question + 8, 8);
 	change_bytes(answer, 32, question + 24, 8);

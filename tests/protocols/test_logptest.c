@@ -19,26 +19,26 @@ static struct {
 	unsigned recorded, lost, finished;
 	uint64_t last_ns;
 	struct xk_logptest_result result;
-} told;
+} results;
 
 static void
 on_record(void *argument, uint64_t answered_ns)
 {
-	told.recorded++;
-	told.last_ns = answered_ns;
+	results.recorded++;
+	results.last_ns = answered_ns;
 }
 
 static void
 on_lost(void *argument, uint64_t waited_ns)
 {
-	told.lost++;
+	results.lost++;
 }
 
 static void
 on_finished(void *argument, const struct xk_logptest_result *result)
 {
-	told.finished++;
-	told.result = *result;
+	results.finished++;
+	results.result = *result;
 }
 
 static int
@@ -54,7 +54,7 @@ start_copying(struct rig *r, enum xk_logptest_copies copies, uint64_t rounds, st
 					     .finished = on_finished };
 	int status;
 
-	memset(&told, 0, sizeof(told));
+	memset(&results, 0, sizeof(results));
 	status = xk_logptest_start(rig_protocol(r, "logptest"), &run);
 	rig_advance_ms(r, 0);
 	return status;
@@ -333,8 +333,8 @@ TEST(logptest_client_copies_as_requested)
 		CHECK(memcmp(bytes[i] + 8, bytes[0] + 8, SIZE - 8) == 0);
 		take_kind(r, copies[i] | MESSAGE | 1, 0);
 		answer_copying(r, xk_get32(bytes[i]), copies[i]);
-		CHECK_EQ(told.finished, 1);
-		CHECK_EQ(told.result.error, 0);
+		CHECK_EQ(results.finished, 1);
+		CHECK_EQ(results.result.error, 0);
 		rig_free(r);
 	}
 }
@@ -346,7 +346,7 @@ RIG_TEST(logptest_client_requests_answers_to_first_and_last, rig_new_graph(SERVE
 	CHECK_EQ(start(r, 2, (struct xk_logptest_loop){ .sends = 3, .first = 2, .last = 1 }), 0);
 	CHECK_EQ(rig_wire_remote(r), PORT);
 	welcome(r);
-	CHECK_EQ(told.recorded, 0);
+	CHECK_EQ(results.recorded, 0);
 	batch = take(r, 2);
 	CHECK_EQ(take(r, 0), batch);
 	CHECK_EQ(take(r, 1), batch);
@@ -355,19 +355,19 @@ RIG_TEST(logptest_client_requests_answers_to_first_and_last, rig_new_graph(SERVE
 		rig_advance_ms(r, 4);
 		answer(r, batch);
 	}
-	CHECK_EQ(told.recorded, 1);
-	CHECK_EQ(told.last_ns / MS, 12);
+	CHECK_EQ(results.recorded, 1);
+	CHECK_EQ(results.last_ns / MS, 12);
 	answer(r, batch); /* one too many */
 	CHECK_EQ(rig_counter_of(r, "logptest", "late"), 1);
 	CHECK_EQ(take(r, 2), batch + 1);
 	rig_forget(r);
 	for (unsigned i = 0; i < 3; i++)
 		answer(r, batch + 1);
-	CHECK_EQ(told.finished, 1);
-	CHECK_EQ(told.result.error, 0);
-	CHECK_EQ(told.result.rounds, 2);
-	CHECK_EQ(told.result.max_packet, 1500);
-	CHECK_EQ(told.result.times.answered_ns / MS, 12); /* the later of two */
+	CHECK_EQ(results.finished, 1);
+	CHECK_EQ(results.result.error, 0);
+	CHECK_EQ(results.result.rounds, 2);
+	CHECK_EQ(results.result.max_packet, 1500);
+	CHECK_EQ(results.result.times.answered_ns / MS, 12); /* the later of two */
 }
 
 RIG_TEST(logptest_client_works_between_messages, rig_new_graph(SERVER))
@@ -381,11 +381,11 @@ RIG_TEST(logptest_client_works_between_messages, rig_new_graph(SERVER))
 	rig_forget(r);
 	for (unsigned i = 0; i < 4; i++)
 		answer(r, batch);
-	CHECK_EQ(told.finished, 1);
-	CHECK_EQ(told.result.times.sent_ns, 10 * MS);
-	CHECK_EQ(told.result.times.answered_ns, 31 * MS);
-	CHECK_EQ(told.result.times.send_work_ns, 5 * MS);
-	CHECK_EQ(told.result.times.receive_work_ns, 7 * MS);
+	CHECK_EQ(results.finished, 1);
+	CHECK_EQ(results.result.times.sent_ns, 10 * MS);
+	CHECK_EQ(results.result.times.answered_ns, 31 * MS);
+	CHECK_EQ(results.result.times.send_work_ns, 5 * MS);
+	CHECK_EQ(results.result.times.receive_work_ns, 7 * MS);
 }
 
 RIG_TEST(logptest_client_waits_for_room, rig_new_graph(SERVER))
@@ -400,8 +400,8 @@ RIG_TEST(logptest_client_waits_for_room, rig_new_graph(SERVER))
 	batch = take(r, 0);
 	CHECK_EQ(take(r, 1), batch);
 	answer(r, batch);
-	CHECK_EQ(told.finished, 1);
-	CHECK(told.result.times.sent_ns >= 100000 && told.result.times.sent_ns < 110000);
+	CHECK_EQ(results.finished, 1);
+	CHECK(results.result.times.sent_ns >= 100000 && results.result.times.sent_ns < 110000);
 }
 
 RIG_TEST(logptest_client_counts_failed_sends_as_lost,
@@ -410,8 +410,8 @@ RIG_TEST(logptest_client_counts_failed_sends_as_lost,
 	rig_fail_sending(r, -ENOBUFS);
 	CHECK_EQ(start(r, 1, (struct xk_logptest_loop){ .sends = 2, .last = 1 }), 0);
 	rig_advance_ms(r, 20);
-	CHECK_EQ(told.finished, 1);
-	CHECK_EQ(told.result.error, -ETIMEDOUT);
+	CHECK_EQ(results.finished, 1);
+	CHECK_EQ(results.result.error, -ETIMEDOUT);
 	rig_fail_sending(r, 0);
 }
 
@@ -427,9 +427,9 @@ RIG_TEST(logptest_client_counts_lost_batches_and_continues,
 	rig_advance_ms(r, 90);
 	answer(r, batch); /* the first of two */
 	rig_advance_ms(r, 90);
-	CHECK_EQ(told.lost, 0);
+	CHECK_EQ(results.lost, 0);
 	rig_advance_ms(r, 90);
-	CHECK_EQ(told.lost, 1);
+	CHECK_EQ(results.lost, 1);
 	answer(r, batch);
 	CHECK_EQ(rig_counter_of(r, "logptest", "late"), 1);
 	welcome(r);
@@ -437,9 +437,9 @@ RIG_TEST(logptest_client_counts_lost_batches_and_continues,
 	rig_forget(r);
 	answer(r, batch + 2);
 	answer(r, batch + 2);
-	CHECK_EQ(told.finished, 1);
-	CHECK_EQ(told.result.rounds, 1);
-	CHECK_EQ(told.result.lost, 1);
+	CHECK_EQ(results.finished, 1);
+	CHECK_EQ(results.result.rounds, 1);
+	CHECK_EQ(results.result.lost, 1);
 	CHECK_EQ(rig_counter_of(r, "logptest", "lost"), 1);
 }
 
@@ -448,10 +448,10 @@ RIG_TEST(logptest_client_gives_up_on_a_silent_server,
 {
 	CHECK_EQ(start(r, 1, (struct xk_logptest_loop){ .sends = 1, .last = 1 }), 0);
 	rig_advance_repeatedly_ms(r, 20, 100);
-	CHECK_EQ(told.finished, 1);
-	CHECK_EQ(told.result.error, -ETIMEDOUT);
-	CHECK_EQ(told.result.rounds, 0);
-	CHECK_EQ(told.result.times.answered_ns, 0);
+	CHECK_EQ(results.finished, 1);
+	CHECK_EQ(results.result.error, -ETIMEDOUT);
+	CHECK_EQ(results.result.rounds, 0);
+	CHECK_EQ(results.result.times.answered_ns, 0);
 	rig_forget(r);
 }
 
@@ -471,16 +471,16 @@ RIG_TEST(logptest_refuses_impossible_runs, rig_new_graph(SERVER))
 	CHECK_EQ(start(r, 1, good), 0);
 	CHECK_EQ(start(r, 1, good), -EBUSY);
 	answer(r, take(r, 1));
-	CHECK_EQ(told.finished, 1);
+	CHECK_EQ(results.finished, 1);
 }
 
 RIG_TEST(logptest_reports_why_no_session_opens, rig_new_graph(SERVER))
 {
 	rig_wire_refuse(r, -EINVAL);
 	CHECK_EQ(start(r, 1, (struct xk_logptest_loop){ .sends = 1, .last = 1 }), 0);
-	CHECK_EQ(told.finished, 1);
-	CHECK_EQ(told.result.error, -EINVAL);
-	CHECK_EQ(told.result.max_packet, 0);
+	CHECK_EQ(results.finished, 1);
+	CHECK_EQ(results.result.error, -EINVAL);
+	CHECK_EQ(results.result.max_packet, 0);
 }
 
 RIG_TEST(logptest_needs_no_ports_below, rig_new_graph(SERVER "; logptest.port=0"))
@@ -488,7 +488,7 @@ RIG_TEST(logptest_needs_no_ports_below, rig_new_graph(SERVER "; logptest.port=0"
 	CHECK_EQ(start(r, 1, (struct xk_logptest_loop){ .sends = 1, .last = 1 }), 0);
 	CHECK_EQ(rig_wire_remote(r), HOST);
 	answer(r, take(r, 1));
-	CHECK_EQ(told.finished, 1);
+	CHECK_EQ(results.finished, 1);
 }
 
 /* ---- the run that starts by itself ---- */

@@ -281,7 +281,7 @@ model_has(const struct model *model, const struct chunk *c)
 }
 
 static enum ip_reassembly_reason
-model_judge(const struct model *model, const struct chunk *c)
+model_outcome(const struct model *model, const struct chunk *c)
 {
 	if (model->refused)
 		return IP_REASSEMBLY_REFUSED;
@@ -302,7 +302,7 @@ model_judge(const struct model *model, const struct chunk *c)
 static bool
 model_add(struct model *model, const struct chunk *c, unsigned *count)
 {
-	enum ip_reassembly_reason reason = model_judge(model, c);
+	enum ip_reassembly_reason reason = model_outcome(model, c);
 	unsigned have = 0;
 
 	if (reason != IP_REASSEMBLY_REASONS) {

@@ -53,7 +53,7 @@ struct both {
 	struct pair pair;
 	struct caller *callers[2];
 	_Atomic uint64_t ids;
-	_Atomic unsigned good, failed, served, asked, told, ended;
+	_Atomic unsigned good, failed, served, asked, messages, ended;
 	unsigned awaited;        /* number of callers that end */
 	_Atomic unsigned alarms; /* hosts that still raise alarms */
 };
@@ -104,11 +104,11 @@ am_asked(void *argument, const struct xk_am_arrival *arrival, struct xk_msg *m, 
 }
 
 static void
-am_told(void *argument, const struct xk_am_arrival *arrival, struct xk_msg *m, struct xk_am_reply *reply)
+am_tell(void *argument, const struct xk_am_arrival *arrival, struct xk_msg *m, struct xk_am_reply *reply)
 {
 	struct caller *c = argument;
 
-	atomic_fetch_add(&c->both->told, 1);
+	atomic_fetch_add(&c->both->messages, 1);
 	xk_msg_free(m);
 }
 
@@ -118,7 +118,7 @@ caller_init(struct xk_protocol *self)
 	struct xk_participants anybody = { .local = { 1, { PROCEDURE } } }, everybody = anybody;
 	struct xk_protocol *am = xk_lower(self, 1);
 	struct xk_am_handler ask = { .run = am_asked, .argument = self }, slow = ask;
-	struct xk_am_handler tell = { .run = am_told, .argument = self };
+	struct xk_am_handler tell = { .run = am_tell, .argument = self };
 
 	slow.may_wait = true;
 	REQUIRE(xk_am_register(am, PROCEDURE, ASK, &ask) == 0 && xk_am_register(am, PROCEDURE, TELL, &tell) == 0);
@@ -148,7 +148,7 @@ static const struct xk_protocol_type caller_type = {
 /* An asynchronous call, and the caller to notify. */
 struct asking {
 	struct xk_call call; /* first */
-	struct xk_semaphore told;
+	struct xk_semaphore ended;
 	int status;
 	struct xk_msg *reply;
 };
@@ -160,7 +160,7 @@ asking_done(struct xk_call *call, int status, struct xk_msg *reply)
 
 	asking->status = status;
 	asking->reply = reply;
-	xk_semaphore_signal(&asking->told);
+	xk_semaphore_signal(&asking->ended);
 }
 
 static int
@@ -169,11 +169,11 @@ call_without_waiting(struct caller *c, struct xk_session *s, struct xk_msg *m, s
 	struct asking asking = { .call.done = asking_done };
 	int status;
 
-	xk_semaphore_init(&asking.told, &c->protocol, 0);
+	xk_semaphore_init(&asking.ended, &c->protocol, 0);
 	status = xk_call_async(s, m, &asking.call);
 	if (status != 0)
 		return status;
-	CHECK_EQ(xk_semaphore_wait(&asking.told, XK_FOREVER), 0);
+	CHECK_EQ(xk_semaphore_wait(&asking.ended, XK_FOREVER), 0);
 	*reply = asking.reply;
 	return asking.status;
 }
@@ -378,7 +378,7 @@ check_calls(enum xk_mode mode, const char *policy, const char *mark, bool alarms
 	if (!both_wait(&b, ended + 1))
 		return;
 	CHECK(atomic_load(&b.good) > 0);
-	CHECK(atomic_load(&b.told) > 0);
+	CHECK(atomic_load(&b.messages) > 0);
 	if (!alarms) {
 		CHECK(atomic_load(&b.good) > 20 * atomic_load(&b.failed));
 		CHECK(atomic_load(&b.served) >= atomic_load(&b.good));

@@ -102,7 +102,7 @@ siege_of(struct siege *s)
 }
 
 static void
-hear(struct siege *s, const struct siege_frame *f)
+receive(struct siege *s, const struct siege_frame *f)
 {
 	struct siege_of *o = siege_of(s);
 	const uint8_t *p = f->bytes + SIEGE_ETH_LEN;
@@ -110,7 +110,7 @@ hear(struct siege *s, const struct siege_frame *f)
 	uint32_t far = xk_get32(p + 16) - SIEGE_FAR;
 
 	if (o->hosts > 0)
-		enemy_hear(&o->enemies[f->station == SIEGE_BY_ROUTER && far < o->hosts ? far : 0], f);
+		enemy_learn(&o->enemies[f->station == SIEGE_BY_ROUTER && far < o->hosts ? far : 0], f);
 	if (f->station != PROBER)
 		return;
 	if (siege_is_arp_answer(f))
@@ -120,7 +120,7 @@ hear(struct siege *s, const struct siege_frame *f)
 		note_answer(o, ECHO);
 }
 
-/* Checks that a protocol that stores nothing passed up or dropped all it received. Returns the number. */
+/* ---- a siege ---- */
 
 static void
 see(void *context, const struct xk_sim_record *record)
@@ -168,7 +168,7 @@ messages_up(const struct xk_edge *edge)
 	return atomic_load_explicit(&edge->counts[XK_UP].messages, memory_order_relaxed);
 }
 
-/* Checks that a protocol that stores nothing passed up or counted as dropped all that came up. Returns the number. */
+/* Checks that a protocol that stores nothing passed up or dropped all messages received. Returns their number. */
 static uint64_t
 check_layer(struct xk_kernel *kernel, const char *name)
 {
@@ -187,7 +187,7 @@ check_layer(struct xk_kernel *kernel, const char *name)
 }
 
 static void
-judge(struct siege_of *o)
+check_answers(struct siege_of *o)
 {
 	struct siege *s = o->s;
 	struct xk_kernel *kernel = xk_sim_kernel(s->server);
@@ -235,7 +235,7 @@ stand(const struct enemy_attack *attack, unsigned hosts)
 
 	s->data[0] = (uint64_t)(uintptr_t)&o;
 	s->ids = 2;
-	s->hear = hear;
+	s->receive = receive;
 	xk_sim_watch(s->sim, see, &o);
 	xk_kernel_count_edges(xk_sim_kernel(s->server), true);
 	siege_attack(s, NULL, EVERY, 0);
@@ -261,7 +261,7 @@ stand(const struct enemy_attack *attack, unsigned hosts)
 		siege_run(s, PROBE);
 	}
 	siege_run(s, 11 * SIEGE_S); /* longer than a call's deadline */
-	judge(&o);
+	check_answers(&o);
 	siege_free(s);
 }
 
@@ -289,7 +289,7 @@ TEST_WITH(port_counts_frames_without_a_buffer, struct siege *s, siege_new_with(0
 	struct xk_msg *taken = NULL, *m;
 
 	s->data[0] = (uint64_t)(uintptr_t)&o;
-	s->hear = hear;
+	s->receive = receive;
 	siege_attack(s, NULL, EVERY, 0);
 	siege_run(s, SIEGE_S / 10);
 	while ((m = xk_memory_frame(platform, 1)) != NULL) {

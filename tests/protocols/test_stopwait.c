@@ -32,11 +32,11 @@ RIG_TEST(stopwait_answers_a_call_and_delivers, server_new(""))
 
 	REQUIRE(id != 0);
 	CHECK_EQ(rig_open_done_count(r), 0); /* it may be an old call */
-	hear(r, 0, id, "one");
+	inject_data(r, 0, id, "one");
 	CHECK_EQ(rig_open_done_count(r), 1);
 	expect_delivered(r, "one");
 	rig_expect_sent(r, "0007 2345 001e .... 0004 00000000 ................ 000000000000000a");
-	hear(r, 1, id, "");
+	inject_data(r, 1, id, "");
 	expect_delivered(r, "");
 	CHECK_EQ(expect(r, STOPWAIT_ACK, 1).from, id);
 	CHECK_EQ(rig_open_done_count(r), 1);
@@ -49,7 +49,7 @@ RIG_TEST(stopwait_server_answers_on_the_callers_session, server_new(""))
 	uint64_t id = call(r, 0xa);
 	struct packet p;
 
-	hear(r, 0, id, "q");
+	inject_data(r, 0, id, "q");
 	expect_delivered(r, "q");
 	expect(r, STOPWAIT_ACK, 0);
 	CHECK_EQ(push(r, rig_announced_session(r), "a"), 0);
@@ -106,11 +106,11 @@ RIG_TEST(stopwait_reports_gone_if_the_hlp_refuses, server_new(""))
 	uint64_t id = call(r, 0xa);
 
 	rig_refuse_sessions(r, -EPERM);
-	hear(r, 0, id, "x");
+	inject_data(r, 0, id, "x");
 	rig_expect_nothing_delivered(r);
 	CHECK_EQ(rig_counter(r, "refused"), 1);
 	CHECK_EQ(expect(r, STOPWAIT_GONE, 0).from, id);
-	hear(r, 0, id, "x"); /* the end no longer exists */
+	inject_data(r, 0, id, "x"); /* the end no longer exists */
 	CHECK_EQ(rig_counter(r, "no_session"), 1);
 	CHECK_EQ(expect(r, STOPWAIT_GONE, 0).from, id);
 	CHECK_EQ(rig_counter(r, "gone"), 2);
@@ -292,10 +292,10 @@ RIG_TEST(stopwait_acknowledges_duplicates_and_delivers_none, server_new(""))
 {
 	uint64_t id = call(r, 0xa);
 
-	hear(r, 0, id, "0");
-	hear(r, 0, id, "0");
-	hear(r, 1, id, "1");
-	hear(r, 0, id, "0");
+	inject_data(r, 0, id, "0");
+	inject_data(r, 0, id, "0");
+	inject_data(r, 1, id, "1");
+	inject_data(r, 0, id, "0");
 	expect_delivered(r, "0");
 	expect_delivered(r, "1");
 	rig_expect_nothing_delivered(r);
@@ -311,17 +311,17 @@ RIG_TEST(stopwait_acknowledges_no_message_during_its_delivery, server_new(""))
 	uint64_t id = call(r, 0xa);
 	struct stopwait_session *s;
 
-	hear(r, 0, id, "0");
+	inject_data(r, 0, id, "0");
 	expect_delivered(r, "0");
 	expect(r, STOPWAIT_ACK, 0);
 	s = (struct stopwait_session *)rig_announced_session(r);
 	s->delivering = true; /* message 1, as if the user's demux had not returned */
-	hear(r, 1, id, "1");
-	hear(r, 2, id, "2");
+	inject_data(r, 1, id, "1");
+	inject_data(r, 2, id, "2");
 	rig_expect_nothing_delivered(r);
 	rig_expect_nothing_sent(r);
 	CHECK_EQ(rig_counter(r, "bad_sequence"), 2);
-	hear(r, 0, id, "0"); /* it has been delivered */
+	inject_data(r, 0, id, "0"); /* it has been delivered */
 	expect(r, STOPWAIT_ACK, 0);
 	rig_expect_nothing_delivered(r);
 }
@@ -330,8 +330,8 @@ RIG_TEST(stopwait_delivers_nothing_out_of_sequence, server_new(""))
 {
 	uint64_t id = call(r, 0xa);
 
-	hear(r, 1, id, "1");
-	hear(r, 0x7fffffff, id, "1");
+	inject_data(r, 1, id, "1");
+	inject_data(r, 0x7fffffff, id, "1");
 	rig_expect_nothing_delivered(r);
 	rig_expect_nothing_sent(r);
 	CHECK_EQ(rig_counter(r, "bad_sequence"), 2);
@@ -346,7 +346,7 @@ RIG_TEST(stopwait_accepts_data_only_from_its_peer, server_new(""))
 	CHECK_EQ(rig_counter(r, "stale"), 1);
 	rig_expect_nothing_sent(r);
 	rig_wire_peer(r, 0x98); /* from another host */
-	hear(r, 0, id, "x");
+	inject_data(r, 0, id, "x");
 	CHECK_EQ(rig_counter(r, "stale"), 2);
 	inject(r, packet(STOPWAIT_CALL, 0, 0xa, 0, ""));
 	CHECK_EQ(rig_counter(r, "stale"), 3);
@@ -383,16 +383,16 @@ STOPWAIT_TEST(stopwait_sequence_numbers_wrap, server_new(""))
 	uint64_t id = call(r, 0xa);
 	struct stopwait_session *s;
 
-	hear(r, 0, id, "first");
+	inject_data(r, 0, id, "first");
 	expect_delivered(r, "first");
 	expect(r, STOPWAIT_ACK, 0);
 	s = (struct stopwait_session *)rig_announced_session(r);
 	s->expected = s->sequence = UINT32_MAX;
 	for (uint32_t i = 0; i < 3; i++) {
-		hear(r, UINT32_MAX + i, id, "x");
+		inject_data(r, UINT32_MAX + i, id, "x");
 		expect_delivered(r, "x");
 		expect(r, STOPWAIT_ACK, UINT32_MAX + i);
-		hear(r, UINT32_MAX + i - 1, id, "x");
+		inject_data(r, UINT32_MAX + i - 1, id, "x");
 		rig_expect_nothing_delivered(r);
 		expect(r, STOPWAIT_ACK, UINT32_MAX + i - 1);
 		CHECK_EQ(push(r, &s->session, "y"), 0);

@@ -33,20 +33,20 @@ TEST(stopwait_delivers_nothing_from_before_a_reboot)
 	struct rig *r = server_new("");
 	uint64_t old = call(r, 0xa), id;
 
-	hear(r, 0, old, "0");
+	inject_data(r, 0, old, "0");
 	expect_delivered(r, "0");
 	rig_forget(r);
 	rig_free(r);
 	r = server_new("");
-	hear(r, 0, old, "0"); /* a late copy */
-	hear(r, 1, old, "1");
+	inject_data(r, 0, old, "0"); /* a late copy */
+	inject_data(r, 1, old, "1");
 	CHECK_EQ(rig_counter(r, "no_session"), 2);
 	CHECK_EQ(expect(r, STOPWAIT_GONE, 0).from, old);
 	CHECK_EQ(expect(r, STOPWAIT_GONE, 1).to, 0xa);
 	id = call(r, 0xa); /* a late copy of the old call opens an end that nobody uses */
 	CHECK(id != old);
-	hear(r, 0, old, "0");
-	hear(r, 1, old, "1");
+	inject_data(r, 0, old, "0");
+	inject_data(r, 1, old, "1");
 	rig_expect_nothing_delivered(r);
 	CHECK_EQ(rig_open_done_count(r), 0);
 	rig_forget(r);

@@ -66,10 +66,10 @@ RIG_TEST(stopwait_answers_a_repeated_packet_after_a_failed_answer, server_new(""
 	id = call(r, 0xa);
 	CHECK(id != 0);
 	rig_fail_sending(r, -ENOBUFS);
-	hear(r, 0, id, "x");
+	inject_data(r, 0, id, "x");
 	expect_delivered(r, "x");
 	rig_fail_sending(r, 0);
-	hear(r, 0, id, "x");
+	inject_data(r, 0, id, "x");
 	rig_expect_nothing_delivered(r);
 	expect(r, STOPWAIT_ACK, 0);
 	CHECK_EQ(rig_counter(r, "called"), 1);

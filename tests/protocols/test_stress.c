@@ -264,7 +264,7 @@ stress_echo_of(struct stress *t, uint32_t peer, uint16_t id)
 
 /* Takes a fragment of an echo. The server sends each once, in the order of its threads. */
 static void
-stress_hear_fragment(struct stress *t, const uint8_t *ip, uint32_t len)
+stress_receive_fragment(struct stress *t, const uint8_t *ip, uint32_t len)
 {
 	uint16_t id = XK_GET(ip, identification, ip), fragment = xk_get16(ip + IP_FRAGMENT);
 	struct echo *e = stress_echo_of(t, XK_GET(ip, destination, ip), id);
@@ -285,7 +285,7 @@ stress_hear_fragment(struct stress *t, const uint8_t *ip, uint32_t len)
 }
 
 static void
-stress_hear_ip(struct stress *t, const uint8_t *ip, uint32_t len)
+stress_receive_ip(struct stress *t, const uint8_t *ip, uint32_t len)
 {
 	uint16_t fragment = xk_get16(ip + IP_FRAGMENT);
 
@@ -293,14 +293,14 @@ stress_hear_ip(struct stress *t, const uint8_t *ip, uint32_t len)
 	      xk_sum_is_intact(xk_header_sum(ip, IP_HEADER_LEN)));
 	len -= IP_HEADER_LEN;
 	if (fragment != 0)
-		stress_hear_fragment(t, ip, len);
+		stress_receive_fragment(t, ip, len);
 	else if (xk_get16(ip + IP_HEADER_LEN) == XK_UDPTEST_PORT)
 		stress_echo(t, XK_GET(ip, destination, ip) - STRESS_FIRST_PEER, ip + IP_HEADER_LEN, len);
 }
 
 /* Answers ARP for two of three peers, mostly. */
 static void
-stress_hear_arp(struct stress *t, const uint8_t *p)
+stress_receive_arp(struct stress *t, const uint8_t *p)
 {
 	uint32_t peer = xk_get32(p + 24) - STRESS_FIRST_PEER;
 
@@ -309,7 +309,7 @@ stress_hear_arp(struct stress *t, const uint8_t *p)
 }
 
 static void
-stress_hear(struct stress *t)
+stress_receive(struct stress *t)
 {
 	uint8_t frame[STRESS_FRAME_MAX];
 	struct xk_msg *m;
@@ -320,9 +320,9 @@ stress_hear(struct stress *t)
 		CHECK(len <= sizeof(frame) && xk_msg_copy_out(m, 0, frame, len));
 		xk_msg_free(m);
 		if (xk_get16(frame + 12) == 0x0800)
-			stress_hear_ip(t, frame + 14, len - 14);
+			stress_receive_ip(t, frame + 14, len - 14);
 		else
-			stress_hear_arp(t, frame + 14);
+			stress_receive_arp(t, frame + 14);
 	}
 }
 
@@ -352,7 +352,7 @@ stress_push_out(struct stress *t)
 		t->injected += xk_memory_inject(t->port, m);
 	}
 	*f = t->window[--t->waiting];
-	stress_hear(t);
+	stress_receive(t);
 	for (unsigned naps = 0; t->injected > STRESS_AHEAD + stress_frames(t) && naps < STRESS_NAPS; naps++)
 		stress_nap();
 }
@@ -506,7 +506,7 @@ stress_wait(struct stress *t)
 	while ((stress_frames(t) != t->injected || atomic_load(&t->finished) != STRESS_OPENERS + 1) &&
 	       naps++ < STRESS_NAPS) {
 		stress_nap();
-		stress_hear(t);
+		stress_receive(t);
 		while (t->waiting > 0)
 			stress_push_out(t);
 	}
@@ -519,7 +519,7 @@ stress_settle(struct stress *t)
 {
 	stress_wait(t);
 	xk_kernel_stop(t->kernel);
-	stress_hear(t);
+	stress_receive(t);
 }
 
 /*
@@ -580,7 +580,7 @@ stress_drops_of_receiving(const struct stress *t)
 
 /* Prints the counts, to find out where a frame is missing. */
 static void
-stress_tell(const struct stress *t)
+stress_print(const struct stress *t)
 {
 	for (struct xk_protocol *p = xk_kernel_first(t->kernel); p != NULL; p = p->next)
 		for (unsigned i = 1; i < xk_drop_count(p->type); i++)
@@ -601,7 +601,7 @@ stress_check_account(struct stress *t)
 	CHECK_EQ(stress_drops_of_receiving(t) + arp + joined + messages + waiting_fragments(&t->ip->reassembly),
 		 t->injected);
 	if (t->echoed + stress_count(t->udptest, "unsent") != messages)
-		stress_tell(t);
+		stress_print(t);
 	CHECK_EQ(t->echoed + stress_count(t->udptest, "unsent"), messages);
 	CHECK_EQ(stress_count(t->udp, "no_memory") + stress_count(ip, "no_memory"),
 		 0); /* buffers may be short, memory may not */

@@ -21,7 +21,7 @@ header(uint64_t incarnation, uint32_t stream, uint32_t position)
 }
 
 static void
-hear_header(struct rig *r, struct traffic_header h)
+inject_header(struct rig *r, struct traffic_header h)
 {
 	uint8_t bytes[LEN];
 
@@ -29,9 +29,9 @@ hear_header(struct rig *r, struct traffic_header h)
 }
 
 static void
-hear(struct rig *r, uint32_t stream, uint32_t position)
+inject_message(struct rig *r, uint32_t stream, uint32_t position)
 {
-	hear_header(r, header(BOOT, stream, position));
+	inject_header(r, header(BOOT, stream, position));
 }
 
 TRAFFIC_TEST(traffic_counts_received_messages, traffic_new("traffic.promise=ordered"))
@@ -40,7 +40,7 @@ TRAFFIC_TEST(traffic_counts_received_messages, traffic_new("traffic.promise=orde
 	struct xk_traffic_sender senders[4];
 
 	for (uint32_t i = 0; i < 200; i++)
-		hear(r, 0, i);
+		inject_message(r, 0, i);
 	xk_traffic_report(rig_protocol(r, "traffic"), &report);
 	CHECK_EQ(report.received, 200);
 	CHECK_EQ(report.broken, 0);
@@ -118,7 +118,7 @@ TRAFFIC_TEST(traffic_detects_duplicates_reordering_and_gaps, traffic_new("traffi
 	for (unsigned i = 0; i < XK_ARRAY_LENGTH(come); i++) {
 		long before = come[i].fault == NULL ? 0 : counter(r, come[i].fault);
 
-		hear(r, 0, come[i].position);
+		inject_message(r, 0, come[i].position);
 		broken += come[i].fault != NULL;
 		CHECK_EQ(counter(r, "broken"), broken);
 		if (come[i].fault != NULL)
@@ -142,12 +142,12 @@ TEST(traffic_holds_protocols_to_their_guarantees)
 		r = traffic_new(settings);
 		rig_inject(r, "00");
 		h.destination = HERE + 5;
-		hear_header(r, h);
-		hear(r, 0, 0);
-		hear(r, 0, 0);
-		hear(r, 0, 2);
-		hear(r, 0, 1);
-		hear(r, 1, 1); /* on the same session, from its middle on */
+		inject_header(r, h);
+		inject_message(r, 0, 0);
+		inject_message(r, 0, 0);
+		inject_message(r, 0, 2);
+		inject_message(r, 0, 1);
+		inject_message(r, 1, 1); /* on the same session, from its middle on */
 		CHECK_EQ(counter(r, "corrupt"), 1);
 		CHECK_EQ(counter(r, "misdirected"), 1);
 		CHECK_EQ(counter(r, "duplicate"), 1);
@@ -166,17 +166,17 @@ TRAFFIC_TEST(traffic_on_two_links_expects_each_links_address,
 {
 	struct traffic_header h = header(BOOT, 0, 0);
 
-	hear_header(r, h);
+	inject_header(r, h);
 	CHECK_EQ(counter(r, "received"), 1);
 	h.destination = HERE_TOO;
-	hear_header(r, h); /* on a session of the first link */
+	inject_header(r, h); /* on a session of the first link */
 	CHECK_EQ(counter(r, "misdirected"), 1);
 	set_second_link(r);
-	hear_header(r, h); /* another stream than the one to the first address */
+	inject_header(r, h); /* another stream than the one to the first address */
 	CHECK_EQ(counter(r, "received"), 2);
 	CHECK_EQ(counter(r, "duplicate"), 0);
 	h.destination = HERE;
-	hear_header(r, h);
+	inject_header(r, h);
 	CHECK_EQ(counter(r, "misdirected"), 2);
 }
 
@@ -184,9 +184,9 @@ TRAFFIC_TEST(traffic_names_the_first_violation, traffic_new("traffic.promise=onc
 {
 	struct xk_traffic_report report;
 
-	hear(r, 3, 9);
-	hear(r, 3, 9);
-	hear(r, 3, 9);
+	inject_message(r, 3, 9);
+	inject_message(r, 3, 9);
+	inject_message(r, 3, 9);
 	xk_traffic_report(rig_protocol(r, "traffic"), &report);
 	CHECK_EQ(report.broken, 2);
 	CHECK_STR(report.first, "duplicate: from 10.77.0.2, boot 77, message 9 of stream 3");
@@ -197,11 +197,11 @@ TRAFFIC_TEST(traffic_lets_a_new_session_carry_a_new_stream, traffic_new("traffic
 {
 	for (uint32_t stream = 0; stream < 5; stream++) {
 		rig_wire_peer(r, 0x99);
-		hear(r, stream, 0);
-		hear(r, stream, 1);
+		inject_message(r, stream, 0);
+		inject_message(r, stream, 1);
 	}
 	CHECK_EQ(counter(r, "broken"), 0);
-	hear(r, 9, 0);
+	inject_message(r, 9, 0);
 	CHECK_EQ(counter(r, "mixed"), 1);
 	CHECK_EQ(counter(r, "broken"), 1);
 }
@@ -212,22 +212,22 @@ TEST(traffic_detects_messages_of_ended_boots)
 	struct rig *r = traffic_new("traffic.promise=ordered");
 	struct xk_session *session;
 
-	hear_header(r, header(second, 0, 0));
+	inject_header(r, header(second, 0, 0));
 	session = rig_wire_newest_session(r);
 	rig_wire_peer(r, 0x99);
-	hear_header(r, header(first, 0, 0)); /* delayed for long: boots are counted */
+	inject_header(r, header(first, 0, 0)); /* delayed for long: boots are counted */
 	CHECK_EQ(counter(r, "old_incarnation"), 1);
-	hear_header(r, header(first, 0, 1));
+	inject_header(r, header(first, 0, 1));
 	CHECK_EQ(counter(r, "old_incarnation"), 2);
 	CHECK_EQ(counter(r, "broken"), 0);
 	CHECK(session != rig_wire_newest_session(r));
 	end(r);
 	/* if boots are not counted, the latest received is the current one */
 	r = traffic_new("");
-	hear_header(r, header(9, 0, 0));
-	hear_header(r, header(8, 0, 0));
+	inject_header(r, header(9, 0, 0));
+	inject_header(r, header(8, 0, 0));
 	CHECK_EQ(counter(r, "old_incarnation"), 0);
-	hear_header(r, header(9, 0, 1));
+	inject_header(r, header(9, 0, 1));
 	CHECK_EQ(counter(r, "old_incarnation"), 1);
 	end(r);
 }
@@ -237,16 +237,16 @@ TRAFFIC_TEST(traffic_remembers_a_bounded_number_of_streams, traffic_new("traffic
 	struct xk_traffic_sender senders[8];
 
 	for (uint32_t stream = 0; stream < 100; stream++) {
-		hear(r, stream, 0);
-		hear(r, 1000, stream); /* a stream in use stays */
+		inject_message(r, stream, 0);
+		inject_message(r, 1000, stream); /* a stream in use stays */
 	}
 	CHECK_EQ(counter(r, "forgotten"), 97);
 	CHECK_EQ(xk_traffic_senders(rig_protocol(r, "traffic"), senders, 8), 4);
 	CHECK_EQ(counter(r, "duplicate"), 0);
-	hear(r, 1000, 50);
+	inject_message(r, 1000, 50);
 	CHECK_EQ(counter(r, "duplicate"), 1);
 	CHECK_EQ(counter(r, "gap"), 0);
-	hear(r, 2000, 7); /* forgotten: nothing is known of its earlier messages */
+	inject_message(r, 2000, 7); /* forgotten: nothing is known of its earlier messages */
 	CHECK_EQ(counter(r, "gap"), 0);
 }
 

@@ -16,26 +16,26 @@ static struct {
 	unsigned recorded, lost, finished;
 	uint64_t last_rtt_ns;
 	struct xk_udptest_result result;
-} told;
+} results;
 
 static void
 on_record(void *argument, uint64_t rtt_ns)
 {
-	told.recorded++;
-	told.last_rtt_ns = rtt_ns;
+	results.recorded++;
+	results.last_rtt_ns = rtt_ns;
 }
 
 static void
 on_lost(void *argument, uint64_t waited_ns)
 {
-	told.lost++;
+	results.lost++;
 }
 
 static void
 on_finished(void *argument, const struct xk_udptest_result *result)
 {
-	told.finished++;
-	told.result = *result;
+	results.finished++;
+	results.result = *result;
 }
 
 static struct xk_udptest_run
@@ -55,7 +55,7 @@ start(struct rig *r, uint32_t size, uint64_t rounds)
 	struct xk_udptest_run run = run_of(size, rounds);
 	int status;
 
-	memset(&told, 0, sizeof(told));
+	memset(&results, 0, sizeof(results));
 	status = xk_udptest_start(rig_protocol(r, "udptest"), &run);
 	rig_advance_ms(r, 0);
 	return status;
@@ -127,17 +127,17 @@ TEST_WITH(udptest_counts_rounds_exactly, struct rig *r, rig_new_graph(SERVER), e
 	CHECK_EQ(start(r, 1, 3), 0);
 	CHECK_EQ(rig_wire_remote(r), XK_UDPTEST_PORT);
 	for (unsigned i = 0; i < 3; i++) {
-		CHECK_EQ(told.finished, 0);
+		CHECK_EQ(results.finished, 0);
 		rig_advance_ms(r, 7);
 		CHECK_EQ(rig_sent(r), 1);
 		echo(r);
 	}
-	CHECK_EQ(told.finished, 1);
-	CHECK_EQ(told.recorded, 3);
-	CHECK_EQ(told.last_rtt_ns, 7000000);
-	CHECK_EQ(told.result.error, 0);
-	CHECK_EQ(told.result.rounds, 3);
-	CHECK_EQ(told.result.lost + told.result.late + told.result.bad, 0);
+	CHECK_EQ(results.finished, 1);
+	CHECK_EQ(results.recorded, 3);
+	CHECK_EQ(results.last_rtt_ns, 7000000);
+	CHECK_EQ(results.result.error, 0);
+	CHECK_EQ(results.result.rounds, 3);
+	CHECK_EQ(results.result.lost + results.result.late + results.result.bad, 0);
 	rig_expect_nothing_sent(r);
 }
 
@@ -157,7 +157,7 @@ TEST_WITH(udptest_keeps_its_session_for_the_next_run, struct rig *r, rig_new_gra
 	for (unsigned i = 0; i < 3; i++) {
 		CHECK_EQ(start(r, 4, 1), 0);
 		echo(r);
-		CHECK_EQ(told.finished, 1);
+		CHECK_EQ(results.finished, 1);
 		CHECK_EQ(rig_wire_session_count(r), 1);
 	}
 }
@@ -171,16 +171,16 @@ TEST_WITH(udptest_carries_the_longest_message, struct rig *r, rig_new_graph(SERV
 	CHECK_EQ(start(r, LONGEST, 2), 0);
 	CHECK_EQ(rig_take_sent(r, bytes, sizeof(bytes)), LONGEST);
 	rig_inject_bytes(r, bytes, LONGEST);
-	CHECK_EQ(told.recorded, 1);
+	CHECK_EQ(results.recorded, 1);
 	CHECK_EQ(rig_take_sent(r, bytes, sizeof(bytes)), LONGEST);
 	bytes[LONGEST - 1] ^= 1;
 	rig_inject_bytes(r, bytes, LONGEST);
-	CHECK_EQ(told.recorded, 1);
+	CHECK_EQ(results.recorded, 1);
 	CHECK_EQ(rig_counter_of(r, "udptest", "bad"), 1);
 	echo(r);
-	CHECK_EQ(told.finished, 1);
-	CHECK_EQ(told.result.bad, 1);
-	CHECK_EQ(told.result.rounds, 2);
+	CHECK_EQ(results.finished, 1);
+	CHECK_EQ(results.result.bad, 1);
+	CHECK_EQ(results.result.rounds, 2);
 }
 
 TEST_WITH(udptest_continues_after_a_loss_and_detects_the_late_echo, struct rig *r, rig_new_graph(SERVER), end)
@@ -188,22 +188,22 @@ TEST_WITH(udptest_continues_after_a_loss_and_detects_the_late_echo, struct rig *
 	CHECK_EQ(start(r, 1, 2), 0);
 	rig_expect_sent(r, "01");
 	rig_advance_ms(r, 400);
-	CHECK_EQ(told.lost, 0);
+	CHECK_EQ(results.lost, 0);
 	rig_advance_ms(r, 300);
-	CHECK_EQ(told.lost, 1);
+	CHECK_EQ(results.lost, 1);
 	CHECK_EQ(rig_counter_of(r, "udptest", "lost"), 1);
 	rig_expect_sent(r, "02");
 	rig_inject(r, "01");
 	CHECK_EQ(rig_counter_of(r, "udptest", "late"), 1);
-	CHECK_EQ(told.recorded, 0);
+	CHECK_EQ(results.recorded, 0);
 	rig_inject(r, "02");
-	CHECK_EQ(told.recorded, 1);
+	CHECK_EQ(results.recorded, 1);
 	rig_inject(r, "02"); /* a duplicate */
 	CHECK_EQ(rig_counter_of(r, "udptest", "late"), 2);
 	echo(r);
-	CHECK_EQ(told.finished, 1);
-	CHECK_EQ(told.result.lost, 1);
-	CHECK_EQ(told.result.rounds, 2);
+	CHECK_EQ(results.finished, 1);
+	CHECK_EQ(results.result.lost, 1);
+	CHECK_EQ(results.result.rounds, 2);
 	rig_inject(r, "03"); /* after the end */
 	CHECK_EQ(rig_counter_of(r, "udptest", "late"), 3);
 }
@@ -215,8 +215,8 @@ TEST_WITH(udptest_drops_truncated_and_longer_echoes, struct rig *r, rig_new_grap
 	rig_inject_prefixes(r, "01000000 00000000");
 	rig_forget(r);
 	rig_inject(r, "08000000 00000000 99");
-	CHECK_EQ(told.finished, 0);
-	CHECK_EQ(told.recorded, 0);
+	CHECK_EQ(results.finished, 0);
+	CHECK_EQ(results.recorded, 0);
 	CHECK_EQ(rig_counter_of(r, "udptest", "bad") + rig_counter_of(r, "udptest", "late"), 9);
 	rig_advance_ms(r, 20000);
 	rig_forget(r);
@@ -226,12 +226,12 @@ TEST_WITH(udptest_fails_if_the_server_is_silent, struct rig *r, rig_new_graph(SE
 {
 	CHECK_EQ(start(r, 1, 1), 0);
 	rig_advance_repeatedly_ms(r, 19, 500);
-	CHECK_EQ(told.finished, 0);
+	CHECK_EQ(results.finished, 0);
 	rig_advance_repeatedly_ms(r, 4, 500);
-	CHECK_EQ(told.finished, 1);
-	CHECK_EQ(told.result.error, -ETIMEDOUT);
-	CHECK_EQ(told.result.lost, told.lost);
-	CHECK(told.lost >= 10);
+	CHECK_EQ(results.finished, 1);
+	CHECK_EQ(results.result.error, -ETIMEDOUT);
+	CHECK_EQ(results.result.lost, results.lost);
+	CHECK(results.lost >= 10);
 	rig_forget(r);
 }
 
@@ -242,9 +242,9 @@ TEST_WITH(udptest_counts_failed_sends_as_lost, struct rig *r, rig_new_graph(SERV
 	CHECK_EQ(rig_counter_of(r, "udptest", "unsent"), 1);
 	rig_fail_sending(r, 0);
 	rig_advance_ms(r, 700);
-	CHECK_EQ(told.lost, 1);
+	CHECK_EQ(results.lost, 1);
 	echo(r);
-	CHECK_EQ(told.finished, 1);
+	CHECK_EQ(results.finished, 1);
 }
 
 TEST_WITH(udptest_waits_for_a_server_that_is_not_up_yet, struct rig *r, rig_new_graph(SERVER), end)
@@ -252,12 +252,12 @@ TEST_WITH(udptest_waits_for_a_server_that_is_not_up_yet, struct rig *r, rig_new_
 	rig_wire_refuse(r, -EHOSTUNREACH);
 	CHECK_EQ(start(r, 1, 1), 0);
 	rig_advance_ms(r, 3000);
-	CHECK_EQ(told.finished, 0);
+	CHECK_EQ(results.finished, 0);
 	rig_wire_refuse(r, 0);
 	rig_advance_ms(r, 200);
 	echo(r);
-	CHECK_EQ(told.finished, 1);
-	CHECK_EQ(told.result.error, 0);
+	CHECK_EQ(results.finished, 1);
+	CHECK_EQ(results.result.error, 0);
 }
 
 TEST_WITH(udptest_gives_up_if_the_open_fails, struct rig *r, rig_new_graph(SERVER), end)
@@ -265,14 +265,14 @@ TEST_WITH(udptest_gives_up_if_the_open_fails, struct rig *r, rig_new_graph(SERVE
 	rig_wire_refuse(r, -EHOSTUNREACH);
 	CHECK_EQ(start(r, 1, 1), 0);
 	rig_advance_ms(r, 9000);
-	CHECK_EQ(told.finished, 0);
+	CHECK_EQ(results.finished, 0);
 	rig_advance_ms(r, 2000);
-	CHECK_EQ(told.finished, 1);
-	CHECK_EQ(told.result.error, -EHOSTUNREACH);
+	CHECK_EQ(results.finished, 1);
+	CHECK_EQ(results.result.error, -EHOSTUNREACH);
 	rig_wire_refuse(r, -ENETUNREACH);
 	CHECK_EQ(start(r, 1, 1), 0);
-	CHECK_EQ(told.finished, 1); /* at once */
-	CHECK_EQ(told.result.error, -ENETUNREACH);
+	CHECK_EQ(results.finished, 1); /* at once */
+	CHECK_EQ(results.result.error, -ENETUNREACH);
 }
 
 TEST_WITH(udptest_refuses_sizes_that_the_graph_cannot_send, struct rig *r, rig_new_graph(SERVER), end)
@@ -281,11 +281,11 @@ TEST_WITH(udptest_refuses_sizes_that_the_graph_cannot_send, struct rig *r, rig_n
 
 	rig_answer_control(r, XK_GET_MAX_PACKET, &max, sizeof(max));
 	CHECK_EQ(start(r, 101, 1), 0);
-	CHECK_EQ(told.result.error, -EMSGSIZE);
-	CHECK_EQ(told.result.max_packet, 100);
+	CHECK_EQ(results.result.error, -EMSGSIZE);
+	CHECK_EQ(results.result.max_packet, 100);
 	CHECK_EQ(start(r, 100, 1), 0);
 	echo(r);
-	CHECK_EQ(told.result.error, 0);
+	CHECK_EQ(results.result.error, 0);
 }
 
 TEST_WITH(udptest_refuses_impossible_runs, struct rig *r, rig_new_graph(SERVER), end)
@@ -303,7 +303,7 @@ TEST_WITH(udptest_refuses_impossible_runs, struct rig *r, rig_new_graph(SERVER),
 	CHECK_EQ(xk_udptest_start(udptest, &run), -EBUSY);
 	CHECK_EQ(xk_udptest_close(udptest), -EBUSY);
 	echo(r);
-	CHECK_EQ(told.finished, 1);
+	CHECK_EQ(results.finished, 1);
 }
 
 /* ---- the run that starts by itself ---- */
@@ -341,7 +341,7 @@ TEST_WITH(udptest_reports_progress_of_its_own_run, struct rig *r,
 	rig_forget(r);
 	CHECK_EQ(start(r, 1, 1), 0); /* free for a program's run now */
 	echo(r);
-	CHECK_EQ(told.finished, 1);
+	CHECK_EQ(results.finished, 1);
 	CHECK_EQ(rig_counter_of(r, "udptest", "rounds"), 1);
 }
 

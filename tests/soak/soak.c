@@ -23,7 +23,7 @@
 
 enum {
 	SOAK_PARTS = 40,
-	SOAK_TOLD = 4,          /* parts to a line */
+	SOAK_PRINTED = 4,       /* parts to a line */
 	SOAK_SLACK_KB = 64,     /* tolerance of memory, and ... */
 	SOAK_SLACK_PERCENT = 2, /* ... relative to the earlier value */
 };
@@ -75,7 +75,7 @@ soak_heap_kb(void)
 }
 
 static struct soak_memory
-soak_look(void)
+soak_sample(void)
 {
 	struct soak_memory memory = { .heap = soak_heap_kb() };
 	uint64_t page_kb = (uint64_t)sysconf(_SC_PAGESIZE) / 1024;
@@ -276,7 +276,7 @@ soak_part(struct soak *soak, unsigned part, uint64_t part_ns)
 	for (unsigned i = 0; i < soak->net.topology->host_count; i++)
 		soak_recover(&soak->hosts[i]);
 	xk_sim_run(soak->net.sim, until);
-	soak->memory[part] = soak_look();
+	soak->memory[part] = soak_sample();
 	if (soak_frames(soak) == frames) {
 		printf("FAIL part %u: no frame has arrived\n", part);
 		soak->failed = true;
@@ -284,7 +284,7 @@ soak_part(struct soak *soak, unsigned part, uint64_t part_ns)
 }
 
 static void
-soak_tell(const struct soak *soak, unsigned part)
+soak_print(const struct soak *soak, unsigned part)
 {
 	const struct soak_memory *memory = &soak->memory[part];
 
@@ -297,7 +297,7 @@ soak_tell(const struct soak *soak, unsigned part)
 
 /* UDP may lose and links may duplicate, but no message is received that was not sent. */
 static void
-soak_judge(struct soak *soak)
+soak_check(struct soak *soak)
 {
 	for (unsigned i = 0; i < soak->net.topology->host_count; i++)
 		soak_count(&soak->hosts[i]);
@@ -324,11 +324,11 @@ soak_run(struct soak *soak, double hours, uint64_t seed)
 		return OPTIONS_FAILURE;
 	for (unsigned part = 0; part < SOAK_PARTS && !soak->failed; part++) {
 		soak_part(soak, part, part_ns);
-		if ((part + 1) % SOAK_TOLD == 0)
-			soak_tell(soak, part);
+		if ((part + 1) % SOAK_PRINTED == 0)
+			soak_print(soak, part);
 	}
 	if (!soak->failed)
-		soak_judge(soak);
+		soak_check(soak);
 	return soak->failed ? OPTIONS_FAILURE : OPTIONS_SUCCESS;
 }
 

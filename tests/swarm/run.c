@@ -231,7 +231,7 @@ run_live(struct run *run)
 	run_until(run, plan->settle_ns);
 	run_begin_settled(run);
 	run_until(run, plan->stop_ns);
-	run_judge_live(run);
+	run_check_live(run);
 	run_stop_traffic(run);
 	run_until(run, plan->quiet_ns);
 	run->steps_max = run->steps + RUN_STEPS_QUIET * plan->hosts;

@@ -76,7 +76,7 @@ run_tally_protocol(struct run *run, const struct xk_protocol *p)
 
 /* Checks the guarantees to this user. */
 static void
-run_judge_user(struct run *run, const struct run_user *user, const struct xk_protocol *p)
+run_check_user(struct run *run, const struct run_user *user, const struct xk_protocol *p)
 {
 	struct xk_traffic_report report;
 	const char *host = user->host->topology->name;
@@ -121,7 +121,7 @@ run_harvest(struct run *run, struct net_host *host)
 		run_tally_protocol(run, p);
 	for (unsigned i = 0; i < run->user_count; i++)
 		if (run->users[i].host == host)
-			run_judge_user(run, &run->users[i], run_protocol(run, &run->users[i]));
+			run_check_user(run, &run->users[i], run_protocol(run, &run->users[i]));
 	xk_kernel_stats(kernel, &stats);
 	for (unsigned i = 0; i < XK_HANDOFF_REASONS; i++)
 		run->tally->handoffs += stats.handoffs[i];

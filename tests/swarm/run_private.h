@@ -1,5 +1,5 @@
 /*
- * run_private.h - a run in progress, shared by run.c (events), run_count.c (kernels' counts) and run_judge.c
+ * run_private.h - a run in progress, shared by run.c (events), run_count.c (kernels' counts) and run_check.c
  * (guarantees).
  */
 #ifndef TESTS_RUN_PRIVATE_H
@@ -71,13 +71,13 @@ void run_harvest(struct run *run, struct net_host *host);
 /* Writes all hosts' nonzero counts into directory (trailing slash). */
 void run_keep_counts(struct run *run, const char *directory);
 
-/* ---- run_judge.c ---- */
+/* ---- run_check.c ---- */
 
 /* Remembers the messages tried until the network settled. A host that is down is a failure. */
 void run_begin_settled(struct run *run);
 
 /* Checks that something has arrived from each user to each other since then. */
-void run_judge_live(struct run *run);
+void run_check_live(struct run *run);
 
 /* Nothing is in flight any more: harvests all hosts, and checks that every message is accounted for. */
 void run_end(struct run *run);

@@ -203,7 +203,7 @@ swarm_keep(struct swarm *swarm, uint64_t seed)
 }
 
 static void
-swarm_tell_failure(struct swarm *swarm)
+swarm_print_failure(struct swarm *swarm)
 {
 	const struct run_result *result = &swarm->shared->result;
 	struct plan *plan = malloc(sizeof(*plan));
@@ -232,7 +232,7 @@ swarm_tell_failure(struct swarm *swarm)
 /* ---- a batch ---- */
 
 static void
-swarm_tell_drops(const struct run_tally *tally)
+swarm_print_drops(const struct run_tally *tally)
 {
 	printf("drop reasons never reached:");
 	for (unsigned type = 0; type < RUN_TYPES_MAX && xk_protocol_types[type] != NULL; type++) {
@@ -256,7 +256,7 @@ swarm_tell_drops(const struct run_tally *tally)
 
 /* Prints the batch's results. Returns false if a kind of fault was never injected. */
 static bool
-swarm_tell(const struct swarm *swarm, double seconds)
+swarm_print(const struct swarm *swarm, double seconds)
 {
 	const struct run_tally *tally = &swarm->shared->tally;
 	bool good = true;
@@ -276,7 +276,7 @@ swarm_tell(const struct swarm *swarm, double seconds)
 		good &= tally->faults[i] != 0 || tally->runs < SWARM_BATCH;
 	}
 	printf("%s\n", good ? "" : "\nFAILED: a kind of fault never happened");
-	swarm_tell_drops(tally);
+	swarm_print_drops(tally);
 	return good;
 }
 
@@ -308,10 +308,10 @@ swarm_batch(struct swarm *swarm)
 		if (!swarm->shared->failed)
 			break;
 		swarm->failures++;
-		swarm_tell_failure(swarm);
+		swarm_print_failure(swarm);
 		next = swarm->shared->seed + 1;
 	}
-	return swarm_tell(swarm, swarm_now() - begin) && swarm->failures == 0 ? OPTIONS_SUCCESS : OPTIONS_FAILURE;
+	return swarm_print(swarm, swarm_now() - begin) && swarm->failures == 0 ? OPTIONS_SUCCESS : OPTIONS_FAILURE;
 }
 
 /* ---- mutants ---- */

@@ -47,10 +47,10 @@ end(int signal)
 }
 
 static void
-hear(struct siege *s, const struct siege_frame *f)
+receive(struct siege *s, const struct siege_frame *f)
 {
 	is_answered |= siege_is_arp_answer(f);
-	enemy_hear((struct siege_enemy *)(uintptr_t)s->data[0], f);
+	enemy_learn((struct siege_enemy *)(uintptr_t)s->data[0], f);
 }
 
 /* Returns true if the host has confirmed the enemy. */
@@ -118,7 +118,7 @@ main(int argc, char **argv)
 	}
 	signal(SIGTERM, end);
 	s->data[0] = (uint64_t)(uintptr_t)&e;
-	s->hear = hear;
+	s->receive = receive;
 	if (xk_dpdk_start(&config, &platform, why, sizeof(why)) == 0)
 		s->ports[0] = xk_dpdk_open(platform, &link, why, sizeof(why));
 	if (s->ports[0] == NULL) {

@@ -1,5 +1,5 @@
 /*
- * run_judge.c - checks a run's guarantees: messages arrive once all is healed; in the end every message is accounted
+ * run_check.c - checks a run's guarantees: messages arrive once all is healed; in the end every message is accounted
  * for, and nothing is held; see run_private.h.
  */
 #include "tests/swarm/run_private.h"
@@ -96,7 +96,7 @@ run_begin_settled(struct run *run)
  * pair.
  */
 static void
-run_judge_pair(struct run *run, struct run_user *from, struct run_user *to)
+run_check_pair(struct run *run, struct run_user *from, struct run_user *to)
 {
 	struct run_attempts before = from->tried[run_host_number(to)], now = run_attempts(run, from, to);
 	uint64_t sent = now.accepted - before.accepted, refused = now.refused - before.refused;
@@ -111,12 +111,12 @@ run_judge_pair(struct run *run, struct run_user *from, struct run_user *to)
 }
 
 void
-run_judge_live(struct run *run)
+run_check_live(struct run *run)
 {
 	const struct plan *plan = run->plan;
 
 	if (!plan->scarce && !plan->crowded && !plan->misled && run->result->verdict == RUN_GOOD)
-		run_for_each_pair(run, run_judge_pair);
+		run_for_each_pair(run, run_check_pair);
 }
 
 /*
@@ -124,7 +124,7 @@ run_judge_live(struct run *run)
  * since the network settled may be one with a former boot.
  */
 static void
-run_judge_delivered(struct run *run, struct run_user *from, struct run_user *to)
+run_check_delivered(struct run *run, struct run_user *from, struct run_user *to)
 {
 	struct xk_traffic_peer peers[PLAN_HOSTS_MAX];
 	const struct xk_traffic_peer *peer = run_peer(run, from, to, peers);
@@ -146,15 +146,15 @@ run_judge_delivered(struct run *run, struct run_user *from, struct run_user *to)
 }
 
 static void
-run_judge_ordered(struct run *run, struct run_user *from, struct run_user *to)
+run_check_ordered(struct run *run, struct run_user *from, struct run_user *to)
 {
 	if (strcmp(run->plan->scenario->promises[from->n], "ordered") == 0)
-		run_judge_delivered(run, from, to);
+		run_check_delivered(run, from, to);
 }
 
 /* Checks that nothing is held and nothing waits. */
 static void
-run_judge_rest(struct run *run, struct net_host *host)
+run_check_rest(struct run *run, struct net_host *host)
 {
 	struct xk_platform *platform = xk_sim_platform(host->sim);
 	struct xk_kernel *kernel = xk_sim_kernel(host->sim);
@@ -197,7 +197,7 @@ run_is_ordered(const struct run *run)
  * stacks, and with damaged frames, ARP has some of the drops.
  */
 static void
-run_judge_sums(struct run *run, const struct sim_link_counts *counts)
+run_check_sums(struct run *run, const struct sim_link_counts *counts)
 {
 	const struct run_frames *f = &run->frames;
 	uint64_t pushed = run->sent + run->unsent + run->duplicated;
@@ -227,7 +227,7 @@ run_judge_sums(struct run *run, const struct sim_link_counts *counts)
  * fault.
  */
 static void
-run_judge_faults(struct run *run, const struct sim_link_counts *counts)
+run_check_faults(struct run *run, const struct sim_link_counts *counts)
 {
 	const uint64_t happened[PLAN_FAULTS] = { [PLAN_LOSS] = counts->loss,
 						 [PLAN_DUPLICATE] = counts->duplicate,
@@ -242,7 +242,7 @@ run_judge_faults(struct run *run, const struct sim_link_counts *counts)
 
 /* Checks that nobody gives up if peers are up and retry long enough. */
 static void
-run_judge_patience(struct run *run)
+run_check_patience(struct run *run)
 {
 	if (run->plan->patient && !run->plan->crowded && run->given_up != 0)
 		run_fail(run, RUN_STUCK, "%llu messages were given up although all hosts were up",
@@ -260,10 +260,10 @@ run_end(struct run *run)
 	if (run->result->verdict != RUN_GOOD)
 		return;
 	for (unsigned i = 0; i < run->plan->hosts; i++)
-		run_judge_rest(run, &run->net.hosts[i]);
+		run_check_rest(run, &run->net.hosts[i]);
 	if (!run->plan->misled)
-		run_for_each_pair(run, run_judge_ordered);
-	run_judge_sums(run, &counts);
-	run_judge_patience(run);
-	run_judge_faults(run, &counts);
+		run_for_each_pair(run, run_check_ordered);
+	run_check_sums(run, &counts);
+	run_check_patience(run);
+	run_check_faults(run, &counts);
 }
