@@ -64,9 +64,9 @@ FOR_TESTS = ("padding not cut off", "mark not checked", "no upper bound")
 SILENT = "did not answer in time"
 # Patterns in the reasons for the marks of attacks.
 WHYS = {"slow.c": "ended with status 3", "prints_marks.c": "ended with status 0", "loops.c": SILENT, "dribbles.c": SILENT,
-        "lies_at_length.c": "sent what labhost.c does not send", "tells_without_end.c": "sent what labhost.c does not send",
+        "lies_at_length.c": "sent a record that labhost.c does not send", "tells_without_end.c": "sent a record that labhost.c does not send",
         "asks_for_links.c": "used up its budget for a run: 32 MiB of answers",
-        "includes_itself.c": "the compiler was not done after 4 seconds|does not compile"}
+        "includes_itself.c": "the compiler did not finish within 4 seconds|does not compile"}
 # A change that makes the answer of lab 0 do nothing, so that attacks get no marks for it.
 USELESS = (("return xk_push(session->lls, m);", "xk_msg_free(m);\n\treturn 0;"), ("xk_pop(s, lls, m, NULL);", "xk_msg_free(m);"))
 
@@ -619,7 +619,7 @@ def check_command(build, instructor, work):
     rows = list(csv.DictReader(io.StringIO(output)))
     expect(status == 0 and [(row["student"], row["marks"], row["of"], row["refuses"], row["tests"], row["tests_found"], row["tests_of"]) for row in rows]
            == [("alice", "14", "14", "2", "7", "3", "3"), ("bob", "7", "14", "0", "2", "1", "3")], "a class as CSV, with marks for tests", output + why)
-    expect("grade: not marked: '=cmd' is no student's name" in why and "2 of 2: bob, 7 of 14" in why, "a folder that is no student's is named", why)
+    expect("grade: not marked: '=cmd' is not a student's name" in why and "2 of 2: bob, 7 of 14" in why, "a folder that is no student's is named", why)
     tested = json.loads(read(work, "class.json"))[1]
     expect(sorted(tested["tests"]["missed"]) == ["mark not checked", "no upper bound"], "the JSON has the mistakes that tests missed", str(tested["tests"]))
     expect("  2 of 7  tests        tests found 1 of 3 planted mistakes\n" in grade.as_text(tested), "the text has the mistakes that tests found",
@@ -670,7 +670,7 @@ def check_command(build, instructor, work):
     command = re.search(r"\./run grade (.*)", text)[1].replace("DIR", os.path.join(many, "bob")).split()
     trace = [line.split() for line in run(build, *command)[1].splitlines()]
     times = [float(words[0]) for words in trace if len(words) > 1 and words[1] == "delivered"]
-    found = next(answer for answer in answers if "messages has the user been given" in answer["question"])
+    found = next(answer for answer in answers if "messages have been delivered to the user" in answer["question"])
     until = float(re.search(r"by ([0-9.]+) s", found["question"])[1])
     expect(found["answer"] == sum(time_ <= until for time_ in times) > 0, "a question's answer is in the trace", str(found))
 

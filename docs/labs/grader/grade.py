@@ -134,7 +134,7 @@ def tests_of(sandbox, build, lab, key, o):
         return None
     try:
         if o.instructor is None:
-            raise mutants.Missing("without an instructor's folder there is no answer to plant mistakes in")
+            raise mutants.Missing("without an instructor's folder there is no answer in which to plant mistakes")
         of_lab = mutants.Mutants(sandbox, build, lab, o.instructor)
     except mutants.Missing as why:
         none = {"found": 0, "mistakes": 0, "marks": 0, "of": 0, "missed": [], "why": f"not marked: {why}"}
@@ -147,7 +147,7 @@ def about_tests(tests):
 
 
 def make_sure(sandbox):
-    """Marks the answer of lab 0: where even that loses marks, so would everybody, for no fault of theirs."""
+    """Marks the answer to lab 0: if even that loses marks, so would every student, through no fault of theirs."""
     lab = LABS[0]
     result = grade(sandbox, lab, os.path.join(ROOT, "docs", "labs", lab.name), keys.PUBLIC, "grader", lab.layout(0))
     if result["marks"] != lab.marks:
@@ -283,7 +283,7 @@ def replay(sandbox, lab, directory, layout, o):
             journey.write(file, lab, layout, f"{lab.name}: {o.check}", o.seed, why, events, [process.journey for process in processes])
     for word in words:
         if not budget.has_room(TOLD[word], 0):
-            print(f"grade: the {word} is too long, and its end was left out", file=sys.stderr)
+            print(f"grade: the {word} is too long and was cut off", file=sys.stderr)
     print(f"{o.check}: " + ("right" if why is None else why), file=out)
     return why is None
 
@@ -330,12 +330,12 @@ def parse(arguments):
                                      description="Marks a lab: docs/labs/README.md.", allow_abbrev=False)
     parser.add_argument("lab", type=int, nargs="?", choices=sorted(LABS), metavar="N", help="the lab's number")
     parser.add_argument("--student", metavar="DIR", help="the folder with the student's .c and .h")
-    parser.add_argument("--class", dest="many", metavar="DIR", help="a folder with one folder for each student, called by name")
-    parser.add_argument("--id", default="student", metavar="STUDENT", help="the student's name, which decides layout and seeds")
+    parser.add_argument("--class", dest="many", metavar="DIR", help="a folder with one folder for each student, named after the student")
+    parser.add_argument("--id", default="student", metavar="STUDENT", help="the student's name, which determines layout and seeds")
     parser.add_argument("--instructor", metavar="DIR", help="the folder with the key: docs/labs/instructor.md")
-    parser.add_argument("--layout", type=lambda text: int(text, 16), metavar="HEX", help="the layout of NAME.h, in the place of --id's")
+    parser.add_argument("--layout", type=lambda text: int(text, 16), metavar="HEX", help="the layout of NAME.h, instead of that of --id")
     parser.add_argument("--tests", type=int, metavar="MARKS",
-                        help="also mark the student's own test_NAME.c, by the mistakes planted in the instructor's answer that it finds")
+                        help="also mark the student's own test_NAME.c, by the planted mistakes in the instructor's answer that it finds")
     parser.add_argument("--json", metavar="FILE", help="the result as JSON; - is standard output")
     parser.add_argument("--gradescope", metavar="FILE", help="the result as Gradescope's results.json")
     parser.add_argument("--csv", metavar="FILE", help="with --class: a row for each student")
@@ -344,7 +344,7 @@ def parse(arguments):
     parser.add_argument("--answers", metavar="FILE", help="... and their answers")
     parser.add_argument("--check", metavar="NAME", help="run only this check, with --seed")
     parser.add_argument("--seed", type=int, metavar="S", help="the seed of --check")
-    parser.add_argument("--trace", action="store_true", help="with --check: print what happens")
+    parser.add_argument("--trace", action="store_true", help="with --check: print the events")
     parser.add_argument("--pcap", metavar="FILE", help="with --check: write the frames as pcap")
     parser.add_argument("--journey", metavar="FILE", help="with --check: write the run as a page to step through: docs/journeys.md")
     parser.add_argument("--selftest", action="store_true", help="test the grader itself; with --instructor, also its answers")
@@ -378,7 +378,7 @@ def mark_class(o, lab, one, layout, show):
     students = [name for name in names if keys.is_id(name)]
     results, whole = [], True
     for name in sorted(set(names) - set(students)):
-        print(f"grade: not marked: {plain(name)!r} is no student's name, which has letters, digits and . _ @ -", file=sys.stderr)
+        print(f"grade: not marked: {plain(name)!r} is not a student's name, which has letters, digits and . _ @ -", file=sys.stderr)
     try:
         for name in students:
             try:

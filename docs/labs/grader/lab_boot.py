@@ -39,7 +39,7 @@ def frame(w, kind, mine, yours=0, number=0, payload=b"", **changes):
 
 
 def read(w, data):
-    """Returns (kind, mine, yours, number, payload) of a frame of the host, which has to be right."""
+    """Returns (kind, mine, yours, number, payload) of a frame of the host, which must be well-formed."""
     values = w.layout.unpack(data)
     need(values is not None, f"a frame of the host is shorter than the header: {short(data)}")
     need(values["length"] == len(data), f"a frame of {len(data)} bytes has the length {values['length']}")
@@ -73,7 +73,7 @@ def called(w, mine, peer=PEER):
 
 
 def calls(w, mine, message):
-    """The host sends message, first of a new conversation. Returns the host's end; its DATA is under way."""
+    """The host sends message, first of a new conversation. Returns the host's end; its DATA is in flight."""
     need(w.send(message) == 0, "a push failed")
     return answered(w, mine, message)
 
@@ -102,31 +102,31 @@ def check_call(w):
     need(yours == 0, "a CALL names an end")
     for _ in range(w.layout["retries"] + 3):  # a CALL is never given up
         w.run(timeout(w) - 5 * MS)
-        need(not w.sent, "a CALL was sent again before its time-out")
-        need(w.run_until(lambda: w.sent, timeout(w) // 2), "a CALL was not sent again after its time-out")
-        need(one(w, "call", "after a time-out")[1:3] == (end, 0), "a CALL was sent again with another end")
+        need(not w.sent, "a CALL was sent again before its timeout")
+        need(w.run_until(lambda: w.sent, timeout(w) // 2), "a CALL was not sent again after its timeout")
+        need(one(w, "call", "after a timeout")[1:3] == (end, 0), "a CALL was sent again with another end")
         w.run(MS)
     for kind in KINDS:
         w.frame(frame(w, kind, 0, 0 if kind == "call" else end, w.layout["first"], b"for nobody" if kind == "data" else b""))
         w.expect_got([], "DATA of the end 0")
-        need(not sent(w), f"{kind.upper()} of the end 0, which is no end, had an effect")
+        need(not sent(w), f"{kind.upper()} of the end 0, which names none, had an effect")
     w.frame(frame(w, "welcome", mine, end ^ 1 << 16))
     need(not sent(w), "a WELCOME for another end had an effect")
     w.frame(frame(w, "welcome", mine, end))
     need(one(w, "data", "to a WELCOME")[1:] == (end, mine, w.layout["first"], message), "the first DATA is wrong")
     w.frame(frame(w, "ack", mine, end, w.layout["first"]))
     w.run(10 * timeout(w))
-    need(not w.sent, "the host goes on sending after the ACK of its only message")
+    need(not w.sent, "the host keeps sending after the ACK of its only message")
 
 
 def check_answers(w):
     mine = an_end(w)
     end = called(w, mine)
-    need(called(w, mine) == end, "a CALL that came twice has ends of its own")
+    need(called(w, mine) == end, "a CALL that arrived twice got two different ends")
     other = called(w, an_end(w), 3)
     need(other != end, "two neighbours talk to the same end")
     w.run(10 * timeout(w))
-    need(not w.sent, "the host sends though its user has sent nothing")
+    need(not w.sent, "the host sends although its user has sent nothing")
 
 
 def check_delivers(w):
@@ -156,19 +156,19 @@ def check_again(w):
     for index, message in enumerate(messages):
         for _ in range(2 if index < 5 else w.random.randint(0, 2)):  # in all more often than one message may be sent again
             w.run(timeout(w) - 5 * MS)
-            need(not w.sent, "a message was sent before its turn, or before its time-out")
-            need(w.run_until(lambda: w.sent, timeout(w) // 2), "a message was not sent again after its time-out")
-            need(one(w, "data", "after a time-out")[1:] == (end, mine, (first + index) % WORD, message), "DATA sent again is wrong")
+            need(not w.sent, "a message was sent before its turn, or before its timeout")
+            need(w.run_until(lambda: w.sent, timeout(w) // 2), "a message was not sent again after its timeout")
+            need(one(w, "data", "after a timeout")[1:] == (end, mine, (first + index) % WORD, message), "DATA sent again is wrong")
         w.frame(frame(w, "ack", mine, end, first + index + 1))
         w.frame(frame(w, "ack", mine, end, first + index - 1))
         need(not sent(w), "an ACK of another message has an effect")
         w.run(w.random.choice((0, timeout(w) // 2)))
-        need(not w.sent, "a message was sent again before its time-out")
+        need(not w.sent, "a message was sent again before its timeout")
         w.frame(frame(w, "ack", mine, end, first + index))
         if index + 1 < len(messages):
             need(one(w, "data", "to an ACK")[1:] == (end, mine, (first + index + 1) % WORD, messages[index + 1]), "the next DATA is wrong")
     w.run(10 * timeout(w))
-    need(not w.sent, "the host goes on sending after the last ACK")
+    need(not w.sent, "the host keeps sending after the last ACK")
 
 
 def check_stale(w):
@@ -221,7 +221,7 @@ def check_newer(w):
     w.frame(frame(w, "call", mine))
     w.frame(frame(w, "ack", mine, end, first))
     w.expect_got([], "DATA of an end that is dead")
-    need(not [kind for kind, *_ in sent(w) if kind not in ("gone",)], "a frame of an end that is dead was answered")
+    need(not [kind for kind, *_ in sent(w) if kind not in ("gone",)], "a frame of a dead end was answered")
     new = [w.bytes(20) for _ in range(4)]
     for index, message in enumerate(new):
         w.frame(frame(w, "data", newer, end, first + index, message))
@@ -244,12 +244,12 @@ def check_gone(w):
     w.frame(frame(w, "gone", mine, end))
     newer = mine + (1 << 16)
     again = answered(w, newer, messages[2])
-    need(again != end, "a conversation after a GONE has the end of the one before")
+    need(again != end, "a conversation after a GONE has the end of the previous one")
     w.frame(frame(w, "ack", newer, again, first))
     need(one(w, "data", "to an ACK")[1:] == (again, newer, (first + 1) % WORD, messages[3]), "the next DATA is wrong")
     w.frame(frame(w, "ack", newer, again, first + 1))
     w.run(10 * timeout(w))
-    need(not w.sent, "a message was sent again that may have been delivered before the crash")
+    need(not w.sent, "a message was sent again although it may have been delivered before the crash")
 
 
 def check_gives_up(w):
@@ -268,7 +268,7 @@ def check_gives_up(w):
 
 
 def check_crash(w):
-    """The host crashes. What was for its earlier ends is for nobody."""
+    """The host crashes. Frames for its earlier ends have no receiver."""
     mine, first = an_end(w), w.layout["first"]
     ends, message = [], w.bytes(20)
     for _ in range(3):
@@ -321,7 +321,7 @@ class End:
             self.say()
 
     def say(self):
-        """Sends what has to be answered."""
+        """Sends the frame that has to be answered."""
         self.due = self.w.now + timeout(self.w) if self.queue else None
         if self.queue and not self.yours:
             self.send(frame(self.w, "call", self.mine))
@@ -376,7 +376,7 @@ class End:
 
 
 def check_storm(w):
-    """Both hosts crash, on a link that loses, doubles and delays by seconds. Nothing is delivered twice, or out of order."""
+    """Both hosts crash, on a link that loses, duplicates and delays by seconds. Nothing is delivered twice, or out of order."""
     ours, theirs, peer_got, past, faults = [], [], [], [], [True]
     chance = w.random.random
 
@@ -458,7 +458,7 @@ def check_storm(w):
         order = [places[message] for message in got]
         need(len(set(order)) == len(order), f"{what} got a message twice")
         need(order == sorted(order), f"{what} got messages out of order")
-        need(order[first - len(messages) :] == list(range(first, len(messages))), f"{what} did not get all messages that were sent when all was calm")
+        need(order[first - len(messages) :] == list(range(first, len(messages))), f"{what} did not get all messages that were sent after the crashes and losses")
 
 
 # ---- questions -------------------------------------------------------------------------------------------------------
@@ -517,13 +517,13 @@ def questions(run, chance):
 
 
 LAB = Lab(4, "boot", layout, [
-    Check("call", 3, "the first message calls the peer, again and again", check_call),
-    Check("answers", 2, "a CALL has its WELCOME", check_answers),
+    Check("call", 3, "the first message calls the peer, repeatedly", check_call),
+    Check("answers", 2, "a CALL is answered by WELCOME", check_answers),
     Check("delivers", 3, "DATA is delivered once, in order, and acknowledged", check_delivers),
     Check("again", 3, "DATA is sent again, one at a time", check_again),
-    Check("stale", 3, "frames for other ends have no effect, and DATA its GONE", check_stale),
-    Check("newer", 3, "a peer that was booted again begins afresh", check_newer),
-    Check("gone", 3, "what may have been delivered before a crash is not sent again", check_gone),
+    Check("stale", 3, "frames for other ends have no effect, and DATA is answered by GONE", check_stale),
+    Check("newer", 3, "a rebooted peer starts afresh", check_newer),
+    Check("gone", 3, "messages that may have been delivered before a crash are not sent again", check_gone),
     Check("gives_up", 2, "a silent peer is given up", check_gives_up),
     Check("crash", 4, "the host remembers nothing but its boots", check_crash),
     Check("storm", 6, "both crash, and nothing is delivered twice", check_storm, seeds=6),

@@ -46,7 +46,7 @@ def fragments(w, ident, message, size=None):
 
 
 def a_size(w, pieces):
-    """A size for which a message has so many pieces, with its length."""
+    """Returns a fragment size for which a message has this many pieces, with its length."""
     unit = w.layout["unit"]
     size = unit * w.random.randint(2, 60)
     return size, (pieces - 1) * size + w.random.randint(1, size)
@@ -77,11 +77,11 @@ def check_limits(w):
     longest = w.layout["longest"]
     for length in (longest + 1, 65536):
         need(w.send(w.bytes(length)) == -EMSGSIZE, f"a push of {length} bytes did not return -EMSGSIZE")
-    need(not w.take_sent(), "a part of a message was sent that is too long")
+    need(not w.take_sent(), "a part of a message was sent although the message is too long")
     message = w.bytes(10)
     need(w.send(message) == 0, "a push failed")
     sent = w.take_sent()
-    need(sent not in [fragments(w, first(w) + taken, message) for taken in (1, 2)], "a message that was too long has taken an id")
+    need(sent not in [fragments(w, first(w) + taken, message) for taken in (1, 2)], "a message that was too long took an id")
     need(sent == fragments(w, first(w), message), f"a message of 10 bytes was sent as {', '.join(map(short, sent)) or 'nothing'}")
 
 
@@ -104,7 +104,7 @@ def check_order(w):
 
 
 def check_disorder(w):
-    """So many messages at a time as are kept, mixed, some fragments double."""
+    """As many messages at a time as are kept, interleaved, with some duplicate fragments."""
     for turn in range(4):
         messages, frames = {}, []
         for index in range(w.layout["partial"]):
@@ -132,7 +132,7 @@ def fragments_of(frames, ident):
 
 
 def check_lies(w):
-    """Fragments that cannot be change nothing, not even the message that they claim to be of."""
+    """Impossible fragments change nothing, not even the message to which they claim to belong."""
     unit, size = w.layout["unit"], w.layout["unit"] * 4
     for turn in range(3):
         ident, message = first(w) + turn, w.bytes(3 * size - 1)
@@ -239,7 +239,7 @@ def check_timeout(w):
         for index, message in enumerate(messages):
             for part in parts[index][:-1]:
                 w.frame(part, 11 + 20 * turn + index)
-        need(w.wake <= w.now + time + MS, "no timer of the host is due when the time of a message is over")
+        need(w.wake <= w.now + time + MS, "no timer of the host is due when a message times out")
         w.expect_got([], "messages without their last fragments")
         if turn == 0:
             w.run(2 * time)
@@ -249,7 +249,7 @@ def check_timeout(w):
 
 
 def check_evicts(w):
-    """One more than are kept: the oldest goes. Many more: memory is bounded."""
+    """One more than are kept: the oldest is evicted. Many more: memory is bounded."""
     kept = w.layout["partial"]
     size, length = a_size(w, 2)
     messages = [w.bytes(length) for _ in range(kept + 1)]
@@ -305,23 +305,23 @@ def questions(run, chance):
         if len(mine) > 1 and b"".join(mine[offset].payload for offset in sorted(mine)) == data:
             made_of.append((number, [mine[offset].place for offset in sorted(mine)]))
     for number, places in any_of(made_of, chance):
-        yield (f"Of which frames is message {number} for the user made, from its first byte to its last? Give their places among those that "
+        yield (f"From which frames is message {number} for the user made, from its first byte to its last? Give their places among those that "
                "arrive; of a fragment that came twice, the first."), places
     for frame, missing in any_of([(frame, missing) for frame, missing in left if missing > 0], chance):
         yield f"How many bytes of its message are missing right after frame {frame.place} has arrived?", missing
     for frame in any_of([frame for frame in run.arrived if frame.open > 1], chance):
-        yield f"Of how many messages does the host keep fragments right after frame {frame.place} has arrived?", frame.open
+        yield f"For how many messages does the host keep fragments right after frame {frame.place} has arrived?", frame.open
 
 
 LAB = Lab(3, "fragment", layout, [
-    Check("sends", 4, "messages are cut as rule 1 says", check_sends),
+    Check("sends", 4, "messages are cut by rule 1", check_sends),
     Check("limits", 1, "messages that are too long are refused", check_limits),
     Check("whole", 2, "messages of one fragment are delivered", check_whole),
     Check("order", 3, "fragments in order become a message", check_order),
     Check("disorder", 4, "... and so do fragments in any order, of several messages", check_disorder),
-    Check("lies", 3, "fragments that cannot be have no effect", check_lies),
+    Check("lies", 3, "impossible fragments have no effect", check_lies),
     Check("conflicts", 2, "fragments that contradict each other end their message", check_conflicts, seeds=1),
-    Check("timeout", 2, "messages that do not become whole are given up in time", check_timeout),
-    Check("evicts", 2, "so many of them are kept, and no more", check_evicts, seeds=1),
+    Check("timeout", 2, "incomplete messages are given up in time", check_timeout),
+    Check("evicts", 2, "no more incomplete messages than allowed are kept", check_evicts, seeds=1),
     Check("peers", 1, "neighbours do not disturb each other", check_peers),
 ], story="disorder", questions=questions)

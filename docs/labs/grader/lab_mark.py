@@ -1,4 +1,4 @@
-"""lab_mark.py - lab 0, worked: a mark in front of each message (docs/labs/README.md)."""
+"""lab_mark.py - lab 0, complete: a mark in front of each message (docs/labs/README.md)."""
 from labs import Check, Choice, Field, Lab, Layout
 from questions import any_of
 from world import MS, need
@@ -61,13 +61,13 @@ def check_refuses(w):
 def questions(run, chance):
     for frame in any_of([frame for frame in run.arrived if frame.delivered == 1], chance):
         message = next(data for _, data, last in run.messages if last is frame)
-        yield (f"How many bytes of frame {frame.place} that arrives, Ethernet's header included, was the user not given?",
+        yield (f"How many bytes of frame {frame.place} that arrives, Ethernet's header included, were not delivered to the user?",
                len(frame.data) - len(message))
 
 
 LAB = Lab(0, "mark", layout, [
     Check("sends", 2, "each message is sent behind the header", check_sends),
     Check("receives", 2, "messages are delivered without the header", check_receives),
-    Check("padding", 1, "what follows the message is cut off", check_padding),
+    Check("padding", 1, "bytes after the message are cut off", check_padding),
     Check("refuses", 2, "wrong marks and lengths are dropped", check_refuses),
 ], story="receives", questions=questions)

@@ -1,4 +1,4 @@
-"""lab_sequence.py - lab 1: loss and order seen (docs/labs/sequence.md)."""
+"""lab_sequence.py - lab 1: detecting loss and reordering (docs/labs/sequence.md)."""
 import struct
 
 from labs import Check, Choice, Field, Lab, Layout
@@ -40,7 +40,7 @@ def frame(w, kind, number, payload=b"", **changes):
 
 
 class Receiver:
-    """The counts that a receiver has to have."""
+    """The counts that a correct receiver has."""
 
     def __init__(self, w):
         self.expected = first(w)
@@ -79,7 +79,7 @@ def report(w, peer=1):
     values = w.layout.unpack(sent[0])
     wanted = w.layout.size + 4 * len(COUNTS)
     need(values is not None and values["kind"] == w.layout["report"], f"an ASK was answered by {short(sent[0])}")
-    need(values["number"] == question, "a REPORT has another number than its ASK")
+    need(values["number"] == question, "a REPORT does not have the number of its ASK")
     need(len(sent[0]) == wanted and values["length"] == wanted, f"a REPORT of {len(sent[0])} bytes, not {wanted}")
     return dict(zip(COUNTS, struct.unpack(">5I", sent[0][w.layout.size :])))
 
@@ -154,7 +154,7 @@ def check_duplicates(w):
 
 
 def disorder(w, count, loss):
-    """Numbers in a disorder of up to 20, some of them missing, some double."""
+    """Numbers reordered by up to 20, some of them missing, some duplicated."""
     start = first(w)
     keyed = [(i + w.random.randint(0, 20), w.random.random(), start + i) for i in range(count)
              for _ in range(1 + (w.random.random() < 0.1)) if w.random.random() >= loss]
@@ -225,22 +225,22 @@ def questions(run, chance):
         receiver.hear(number)
         missing[frame] = receiver.counts["missing"]
     for frame in any_of([frame for frame in twice if frame.delivered == 0], chance):
-        yield (f"Frame {frame.place} that arrives brings a message that has come before. In which frame? Give its place among those that "
+        yield (f"Frame {frame.place} that arrives brings a message that has arrived before. In which frame? Give its place among those that "
                "arrive."), first_with[frame.values["number"]].place
     for frame, ahead in any_of([(frame, ahead) for frame, ahead in late if frame.delivered == 1], chance):
         yield f"Frame {frame.place} that arrives is late. How many messages that were sent after it have arrived before it?", ahead
     for frame in any_of([frame for frame in missing if missing[frame] > 0], chance):
-        yield f"If an ASK came right after frame {frame.place} that arrives, how many messages would the REPORT have as missing?", missing[frame]
+        yield f"If an ASK arrived right after frame {frame.place} that arrives, how many messages would the REPORT have as missing?", missing[frame]
 
 
 LAB = Lab(1, "sequence", layout, [
     Check("numbers", 3, "each message is sent with the next number", check_numbers),
     Check("delivers", 2, "messages in order are delivered as they were sent", check_delivers),
-    Check("padding", 1, "what follows a message is cut off", check_padding),
+    Check("padding", 1, "bytes after a message are cut off", check_padding),
     Check("refuses", 3, "frames with a wrong length or kind change nothing", check_refuses),
     Check("duplicates", 3, "no message is delivered twice", check_duplicates),
     Check("late", 2, "messages that were overtaken are delivered", check_late),
     Check("reports", 3, "a REPORT has the right counts", check_reports),
     Check("jumps", 2, "numbers may jump, and old messages are dropped", check_jumps),
-    Check("peers", 1, "each neighbour has a conversation of its own", check_peers),
+    Check("peers", 1, "each neighbour has its own conversation", check_peers),
 ], story="late", questions=questions)

@@ -57,7 +57,7 @@ def ack(w, number):
 
 
 def read(w, bytes_):
-    """Returns (kind, number, payload) of a frame that the host has sent, which has to be right."""
+    """Returns (kind, number, payload) of a frame that the host has sent, which must be well-formed."""
     values = w.layout.unpack(bytes_)
     need(values is not None, f"a frame of the host is shorter than the header: {short(bytes_)}")
     need(values["length"] == len(bytes_), f"a frame of {len(bytes_)} bytes has the length {values['length']}")
@@ -70,7 +70,7 @@ def read(w, bytes_):
 
 
 def sent_data(w):
-    """The numbers of the DATA that the host has sent since the last look."""
+    """Returns the numbers of the DATA that the host has sent since the last call."""
     return [number for kind, number, _ in (read(w, one) for one in w.take_sent()) if kind == "data"]
 
 
@@ -105,7 +105,7 @@ class Receiver:
 
 
 class Sender:
-    """Sends messages, and all that are under way again after a time-out."""
+    """Sends messages, and all those in flight again after a timeout."""
 
     def __init__(self, w, messages, send):
         self.w, self.messages, self.send = w, messages, send
@@ -150,7 +150,7 @@ def check_window(w):
         for _ in range(60):
             need(w.send(w.bytes(10)) == 0, "a push failed")
         sent = sent_data(w)
-        need(sent == numbers(w, acked, size), f"{len(sent)} messages are under way, not {size}")
+        need(sent == numbers(w, acked, size), f"{len(sent)} messages are in flight, not {size}")
         while acked < total:
             more = min(w.random.randint(1, size), total - acked)
             acked += more
@@ -175,11 +175,11 @@ def check_lies(w):
             frame(w, "ack", first(w) + 1, length=w.layout.size + 1), ack(w, first(w) + 1)[:-1]]
     for lie in lies:
         w.frame(lie)
-    need(not sent_data(w), "an ACK that is wrong, old, or of what was never sent had an effect")
+    need(not sent_data(w), "an ACK that is wrong, old, or of a message never sent had an effect")
     w.frame(ack(w, first(w) + 2))
-    need(sent_data(w) == numbers(w, size, 2), "after ACKs that are wrong, a good one has no effect")
+    need(sent_data(w) == numbers(w, size, 2), "after wrong ACKs, a good one has no effect")
     w.frame(ack(w, first(w) + 1))
-    need(not sent_data(w), "an ACK that came late had an effect")
+    need(not sent_data(w), "a late ACK had an effect")
 
 
 def check_again(w):
@@ -193,19 +193,19 @@ def check_again(w):
         for number in (0, -1, size + 1, WORD // 2) if turn % 2 else ():
             w.frame(ack(w, first(w) + number))
         w.run(timeout(w) // 4 - 5 * MS)
-        need(not sent_data(w), "a message was sent again before its time-out")
-        need(w.run_until(lambda: w.sent, timeout(w) // 2), "the oldest message was not sent again after its time-out"
+        need(not sent_data(w), "a message was sent again before its timeout")
+        need(w.run_until(lambda: w.sent, timeout(w) // 2), "the oldest message was not sent again after its timeout"
              + (", or an ACK that does not count has begun it anew" if turn % 2 else ""))
         w.run(MS)
         sent = sent_data(w)
-        need(sent[0] == numbers(w, 0, 1)[0], "not the oldest message was sent again first")
-        need(set(sent) <= set(numbers(w, 0, size)) and len(sent) <= size, "more was sent again than is under way")
+        need(sent[0] == numbers(w, 0, 1)[0], "the message sent again first is not the oldest")
+        need(set(sent) <= set(numbers(w, 0, size)) and len(sent) <= size, "more messages were sent again than are in flight")
     w.run(timeout(w) // 2)
     w.frame(ack(w, first(w) + 1))
     w.run(timeout(w) - 5 * MS)
-    need(not sent_data(w), "an ACK that counts has not begun the time-out anew")
-    need(w.run_until(lambda: w.sent, timeout(w) // 2), "the oldest message was not sent again after its time-out")
-    need(sent_data(w)[:1] == numbers(w, 1, 1), "not the oldest message was sent again first")
+    need(not sent_data(w), "an ACK that counts did not restart the timeout")
+    need(w.run_until(lambda: w.sent, timeout(w) // 2), "the oldest message was not sent again after its timeout")
+    need(sent_data(w)[:1] == numbers(w, 1, 1), "the message sent again first is not the oldest")
     w.frame(ack(w, first(w) + size))
     w.run(10 * timeout(w))
     need(not sent_data(w), "a message was sent again after its acknowledgement")
@@ -219,7 +219,7 @@ def check_queue(w):
         need(w.send(w.bytes(10)) == -ENOBUFS, f"push {QUEUE + 1} did not return -ENOBUFS")
     w.take_sent()
     w.frame(ack(w, first(w) + 2))
-    need([w.send(w.bytes(10)) for _ in range(3)] == [0, 0, -ENOBUFS], "after an ACK of two messages there is not room for two")
+    need([w.send(w.bytes(10)) for _ in range(3)] == [0, 0, -ENOBUFS], "after an ACK of two messages, the queue has no room for two")
 
 
 # ---- checks: receiving -----------------------------------------------------------------------------------------------
@@ -247,12 +247,12 @@ def check_keeps(w):
         w.random.shuffle(late)
         for i in late:
             w.frame(data(w, first(w) + done + i, messages[i]))
-            need(sent_acks(w) == numbers(w, done, 1), "a message that came too early was not answered by an ACK with the expected number")
+            need(sent_acks(w) == numbers(w, done, 1), "an early message was not answered by an ACK with the expected number")
         w.expect_got([], "messages before their turn")
         w.frame(data(w, first(w) + done, messages[0]))
         w.expect_got(messages, "messages that were kept")
         done += size
-        need(sent_acks(w)[-1:] == numbers(w, done, 1), "messages that were kept are not acknowledged")
+        need(sent_acks(w)[-1:] == numbers(w, done, 1), "kept messages are not acknowledged")
     # One message so often that the host has no buffers any more, if it keeps them all.
     messages = [w.bytes(20) for _ in range(2)]
     w.frame(data(w, first(w) + done + 1, messages[1]))
@@ -260,7 +260,7 @@ def check_keeps(w):
         w.frame(data(w, first(w) + done + 1, w.bytes(20)))
         w.take_sent()
     w.frame(data(w, first(w) + done, messages[0]))
-    w.expect_got(messages, "a message that came too early, again and again")
+    w.expect_got(messages, "an early message, repeatedly")
 
 
 def check_twice(w):
@@ -273,7 +273,7 @@ def check_twice(w):
         w.take_sent()
         old = w.random.randint(max(0, i - 30), i)
         w.frame(data(w, first(w) + old, messages[old]))
-        need(sent_acks(w) == numbers(w, i + 1, 1), "a message that had come before was not answered by an ACK")
+        need(sent_acks(w) == numbers(w, i + 1, 1), "a duplicate was not answered by an ACK")
     w.expect_got(wanted, "with messages that come twice")
 
 
@@ -314,7 +314,7 @@ def check_refuses(w):
 
 
 class Link:
-    """Loses, doubles, delays and damages what goes through it."""
+    """Loses, duplicates, delays and damages frames."""
 
     def __init__(self, w, loss, least, most):
         self.w, self.loss, self.least, self.most = w, loss, least, most
@@ -340,7 +340,7 @@ def converse(w, link, ours, theirs, limit):
         kind, number, _ = read(w, bytes_)
         if kind == "data":
             ahead = (number - receiver.expected + WORD // 2) % WORD - WORD // 2
-            need(ahead < w.layout["size"], f"the host has more than {w.layout['size']} messages under way")
+            need(ahead < w.layout["size"], f"the host has more than {w.layout['size']} messages in flight")
         link.carry(bytes_, arrived)
 
     def arrived(bytes_):
@@ -360,14 +360,14 @@ def converse(w, link, ours, theirs, limit):
             waiting.pop(0)
         w.run(10 * MS if link.loss else MS)
         sender.tick()
-    need(receiver.got == ours[: len(receiver.got)], "the peer was sent other messages than the host's user had sent")
+    need(receiver.got == ours[: len(receiver.got)], "the peer received other messages than the host's user had sent")
     need(len(receiver.got) == len(ours), f"the peer got {len(receiver.got)} of {len(ours)} messages in {limit // S} s")
     w.expect_got(theirs, "over the link")
     return w.now - started
 
 
 def check_speed(w):
-    """On a long link the window decides how fast messages are: one round trip for each window."""
+    """On a long link the window determines the rate: one window per round trip."""
     w.open()
     size, trip = w.layout["size"], 40 * MS
     ours = [w.bytes(50) for _ in range(14 * size)]  # beyond the last number
@@ -386,7 +386,7 @@ def check_link(w):
 
 
 WHY_SENT = {
-    "again": "it was sent before, and its time-out has passed",
+    "again": "it was sent before, and its timeout has passed",
     "window": "an ACK has made room for it in the window",
     "push": "the user has just pushed its message",
     "expected": "it answers DATA with the number that was expected",
@@ -435,20 +435,20 @@ def questions(run, chance):
         yield (f"Frame {frame.place} that arrives brings a message before its turn. With which frame does the user get that message? Give "
                "its place among those that arrive."), last.place
     for frame, count in any_of(in_flight[size:], chance):
-        yield f"How many messages are under way, not acknowledged, right after the host has sent frame {frame.place} of its own?", count
+        yield f"How many messages are in flight, unacknowledged, right after the host has sent frame {frame.place} of its own?", count
 
 
 LAB = Lab(2, "window", layout, [
     Check("sends", 2, "messages are sent with the next number and a checksum", check_sends),
-    Check("window", 4, "as many messages are under way as may be, and no more", check_window),
-    Check("lies", 2, "an ACK that is wrong, old or of nothing has no effect", check_lies),
-    Check("again", 4, "messages without an answer are sent again, at the right time", check_again),
-    Check("queue", 2, "a queue that is full says so", check_queue),
+    Check("window", 4, "a full window is in flight, and no more", check_window),
+    Check("lies", 2, "a wrong, old or empty ACK has no effect", check_lies),
+    Check("again", 4, "unanswered messages are sent again, at the right time", check_again),
+    Check("queue", 2, "a full queue refuses messages", check_queue),
     Check("receives", 2, "messages in order are delivered and acknowledged", check_receives),
-    Check("keeps", 4, "messages that come too early are kept for their turn", check_keeps),
-    Check("twice", 2, "messages that come twice are acknowledged, and delivered once", check_twice),
+    Check("keeps", 4, "early messages are kept for their turn", check_keeps),
+    Check("twice", 2, "duplicates are acknowledged, and delivered once", check_twice),
     Check("outside", 2, "messages outside the window are not kept", check_outside),
     Check("refuses", 2, "damaged frames change nothing", check_refuses),
     Check("speed", 2, "a window is sent in a round trip", check_speed),
-    Check("link", 4, "both ways over a bad link", check_link, seeds=4),
+    Check("link", 4, "messages in both directions over a bad link", check_link, seeds=4),
 ], story="link", questions=questions)

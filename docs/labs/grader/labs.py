@@ -72,7 +72,7 @@ class Layout:
 
 
 class Choice:
-    """What a layout's number decides. The public layout takes the usual values."""
+    """The choices that follow from a layout's number. The public layout has the default values."""
 
     def __init__(self, lab, number):
         self.number = number
@@ -87,7 +87,7 @@ class Choice:
         return usual if self.number == 0 else chosen
 
     def different(self, usual, low, high):
-        """As many different numbers as there are usual ones."""
+        """Returns as many different numbers as there are default ones."""
         chosen = []
         while len(chosen) < len(usual):
             number = low + int(self.random.random() * (high - low + 1))

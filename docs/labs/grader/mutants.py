@@ -44,7 +44,7 @@ def read_part(instructor, *path):
 
 
 def disguise(chance):
-    """Options that change the code of a variant, but not what it does."""
+    """Options that change the code of a variant, but not its behaviour."""
     return [chance.choice(("-O0", "-O1", "-O2", "-O3", "-Os")), chance.choice(("-fno-inline", "-finline-functions")),
             chance.choice(("-fno-omit-frame-pointer", "-fomit-frame-pointer")), f"-falign-functions={chance.choice((1, 16, 32, 64))}",
             f"-falign-loops={chance.choice((1, 16, 32))}", chance.choice(("-fno-reorder-functions", "-fno-toplevel-reorder")), "-g0", "-w"]
@@ -72,9 +72,9 @@ class Mutants:
         return self.sandbox.compile_object("table.c", {"table.c": text.encode()})
 
     def _by_given(self, planted):
-        """Returns the mistakes that the tests handed out do not find, and those that they find.
+        """Returns the mistakes that the visible tests do not find, and those that they find.
 
-        What does not compile, or has a main of its own, is for the checks only."""
+        Mistakes that do not compile, or have a main of their own, are only for the checks."""
         layout, name = self.lab.layout(0), f"test_{self.lab.name}.c"
         given = self._compile_tests(read(ROOT, "docs", "labs", self.lab.name, name), layout)
         status, output = self.sandbox.run(self._program(given, self._variant(None, layout)))
@@ -139,7 +139,7 @@ class Mutants:
 
     @staticmethod
     def _first_failure(text, output):
-        """The first failure that CUnit has printed, if it is of a test in the student's text: other words are nobody's business."""
+        """The first failure printed by CUnit, if it names a test in the student's text: no other output is passed on."""
         failed = re.search(r"^ *Test: (\w+) \.\.\.FAILED", output, re.MULTILINE)
         names = re.findall(r"\b(?:RIG_)?TEST(?:_WITH)?\((\w+)", text.decode(errors="replace"))
         return f": {failed[1]}" if failed and failed[1] in names else ""

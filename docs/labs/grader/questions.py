@@ -82,7 +82,7 @@ def of_all(run, chance):
     seen = set()
     for place, frame in enumerate(sent):
         if frame.data in seen:
-            yield "Which is the first frame that the host sends for the second time? Give its place among those sent.", place + 1
+            yield "Which is the first frame that the host sends a second time? Give its place among those sent.", place + 1
             break
         seen.add(frame.data)
     for place, frame in enumerate(arrived):
@@ -100,7 +100,7 @@ def of_all(run, chance):
         yield f"Which frame leads to message {place + 1} for the user? Give its place among those that arrive.", led[place]
     if len(deliveries) > 2:
         until = chance.choice(deliveries)
-        yield f"How many messages has the user been given by {seconds(until)}, this time included?", sum(now <= until for now in deliveries)
+        yield f"How many messages have been delivered to the user by {seconds(until)}, this time included?", sum(now <= until for now in deliveries)
 
 
 def some(found, count, chance):

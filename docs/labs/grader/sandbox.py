@@ -52,7 +52,7 @@ SAID_MAX = 4096
 
 
 class Unusable(Exception):
-    """There can be no sandbox here."""
+    """A sandbox cannot be made here."""
 
 
 class Refused(Exception):
@@ -97,7 +97,7 @@ class Budget:
 
 
 def plain(text):
-    """Untrusted text without what a terminal would obey."""
+    """Untrusted text without control characters."""
     return "".join(c if c == "\n" or c.isprintable() else "?" for c in text.replace("\t", "    "))
 
 
@@ -115,7 +115,7 @@ def take(directory, name, limit=256 * 1024):
         raise Refused(f"{name} cannot be read: {why.strerror}") from None
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
-        raise Refused(f"{name} is no regular file")
+        raise Refused(f"{name} is not a regular file")
     with os.fdopen(descriptor, "rb") as file:
         contents = file.read(limit + 1)
     if len(contents) > limit:
@@ -150,7 +150,7 @@ class Sandbox:
         try:
             self.filter = seccomp.program()
         except (OSError, subprocess.CalledProcessError) as why:
-            raise Unusable(f"the compiler does not say which system calls there are: {why}") from None
+            raise Unusable(f"the compiler does not list the system calls: {why}") from None
         self.directory = tempfile.mkdtemp(prefix="xk-grade-")
         os.chmod(self.directory, 0o755)
         self.user = self._user()
@@ -237,7 +237,7 @@ class Sandbox:
         with self._start(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
             said = process.communicate(timeout=60)[1]
         if process.returncode != 0:
-            raise Unusable("bubblewrap can make no sandbox here: " + plain(said.decode(errors="replace")).strip())
+            raise Unusable("bubblewrap cannot make a sandbox here: " + plain(said.decode(errors="replace")).strip())
 
     @contextlib.contextmanager
     def _folder(self, files):
@@ -270,7 +270,7 @@ class Sandbox:
             process.stdout.close()
             process.stderr.close()
         if status is None:
-            raise Refused(f"{what}: the compiler was not done after {2 * COMPILE_S} seconds")
+            raise Refused(f"{what}: the compiler did not finish within {2 * COMPILE_S} seconds")
         if status != 0 or output.over:
             raise Refused(f"{what} does not compile:\n{quoted(said)}")
         return written, said
@@ -380,7 +380,7 @@ class Process:
         while True:
             kind, length = struct.unpack(">cI", self._read(5))
             if kind not in self.kinds or length > RECORD_MAX or (kind == b"t" and length != 8):
-                raise Ended("sent what labhost.c does not send")
+                raise Ended("sent a record that labhost.c does not send")
             kept = True
             if kind in TOLD.values():
                 kept = self.budget.has_room(kind, length + RECORD_COST)
@@ -402,7 +402,7 @@ class Process:
         said = plain(self.said.end().decode(errors="replace")).strip()
         # bubblewrap passes on a signal as 128 + its number
         how = f"signal {status - 128} ({signal.strsignal(status - 128)})" if 128 < status < 160 else f"status {status}"
-        return f"ended with {how}" + (f"; it said:\n{quoted(said)}" if said else "")
+        return f"ended with {how}" + (f"; its output:\n{quoted(said)}" if said else "")
 
     def close(self):
         kill(self.process)

@@ -23,7 +23,7 @@ EAGAIN, ENOBUFS, EMSGSIZE = 11, 105, 90
 
 
 class Wrong(Exception):
-    """The host has not done what the lab asks for."""
+    """The host has not followed the lab's rules."""
 
 
 def need(holds, why):
@@ -112,11 +112,11 @@ class World:
         return done()
 
     def _step(self, items):
-        """The host does what is due and what items ask for."""
+        """Makes the host do its due work and the work in items."""
         if self.host is None:
             return
         self.steps += 1
-        need(self.steps <= STEPS_MAX, f"the host wants to do something more than {STEPS_MAX} times: a timer without end?")
+        need(self.steps <= STEPS_MAX, f"the host took more than {STEPS_MAX} steps: an endless timer?")
         records, wake = self.host.step(self.now, items)
         self.wake = max(wake, self.now + US)
         for kind, data in records:
@@ -188,7 +188,7 @@ class World:
         return self.random.getrandbits(8 * count).to_bytes(count, "big") if count else b""
 
     def take_sent(self):
-        """What the host has sent since the last call: [bytes]."""
+        """Returns the frames that the host has sent since the last call: [bytes]."""
         sent, self.sent = self.sent, []
         return [data for _, _, data in sent]
 
@@ -197,10 +197,10 @@ class World:
         return [data for _, _, data in got]
 
     def expect_got(self, messages, what):
-        """These messages were delivered since the last look, in this order, and no others."""
+        """Checks that these messages were delivered since the last call, in this order, and no others."""
         got = self.take_got()
         for index, message in enumerate(messages):
             need(index < len(got), f"{what}: message {index + 1} of {len(messages)} was not delivered: {short(message)}")
-            need(got[index] == message, f"{what}: delivered {short(got[index])} in the place of {short(message)}")
+            need(got[index] == message, f"{what}: delivered {short(got[index])} instead of {short(message)}")
         need(len(got) <= len(messages), f"{what}: delivered {len(got) - len(messages)} more, "
                                         f"beginning with {short((got + [b''])[len(messages)])}")
