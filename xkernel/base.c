@@ -24,11 +24,11 @@ xk_error(int error)
 	case ENOMEM:
 		return "Cannot allocate memory: free some, or raise `ulimit -v` or the container's limit";
 	case ENOSPC:
-		return "No space left on device: free some, or take another place";
+		return "No space left on device: free some, or use another directory";
 	case EPERM:
-		return "Operation not permitted: it takes root, or a container that allows it";
+		return "Operation not permitted: it needs root, or a container that allows it";
 	case EROFS:
-		return "Read-only file system: take another place, or make this one writable";
+		return "Read-only file system: use another directory, or make this one writable";
 	default:
 		return strerror(error < 0 ? -error : error);
 	}
@@ -41,7 +41,6 @@ xk_assert_failed(const char *what, const char *file, int line)
 {
 	const char *why = errno == ENOMEM ? xk_error(ENOMEM) : "";
 
-	fprintf(stderr, "%s:%d: this must hold and does not: %s%s%s\n", file, line, what, *why != '\0' ? "; " : "",
-		why);
+	fprintf(stderr, "%s:%d: assertion failed: %s%s%s\n", file, line, what, *why != '\0' ? "; " : "", why);
 	abort();
 }

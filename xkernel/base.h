@@ -48,8 +48,8 @@ enum xk_direction { XK_UP, XK_DOWN, XK_DIRECTIONS };
 extern const char *const xk_direction_names[XK_DIRECTIONS];
 
 /*
- * Returns the text of an error (errno or -errno), with the limit that may have caused it. For the end of a message that
- * names the operation and its object. Any thread, but errors unknown to the C library share one buffer.
+ * Returns the text of an error (errno or -errno), with the limit that may have caused it. Goes at the end of a message
+ * that names the operation and its object. Any thread, but errors unknown to the C library share one buffer.
  */
 const char *xk_error(int error);
 
@@ -65,7 +65,7 @@ enum { XK_IS_DEBUG = 1 };
 enum { XK_IS_DEBUG = 0 };
 #endif
 
-/* As xk_assert, for checks on every message's path: in debug builds only. */
+/* As xk_assert, in debug builds only: for checks made on every message. */
 #define xk_debug_assert(condition) (XK_IS_DEBUG ? xk_assert(condition) : (void)0)
 
 #endif

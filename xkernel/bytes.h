@@ -9,7 +9,7 @@
 #include <stdint.h>
 #include <string.h>
 
-static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the machine's byte order is the other one");
+static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "big-endian machines are not supported");
 
 static inline uint16_t
 xk_get16(const uint8_t *p)

@@ -1,4 +1,4 @@
-/* capture.h - where protocols show passing messages; the program provides it (kernel.h) and does input and output. */
+/* capture.h - shows passing messages to the program, which provides the capture (kernel.h) and does the I/O. */
 #ifndef XK_CAPTURE_H
 #define XK_CAPTURE_H
 

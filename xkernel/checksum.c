@@ -2,14 +2,14 @@
 #include "xkernel/checksum.h"
 
 /*
- * A sum of vectors of 64-bit words, which loses carries, and one of the words' upper halves, which does not: the rest is
- * the lower halves. Vectors of 32 bytes are SSE's or NEON's in pairs unless a function may use AVX2.
+ * A sum of vectors of 64-bit words, which loses carries, and one of the words' upper halves, which does not: the rest
+ * is the lower halves. Vectors of 32 bytes are SSE's or NEON's in pairs unless a function may use AVX2.
  */
 typedef uint64_t checksum_vector __attribute__((vector_size(32)));
 
 enum { CHECKSUM_BLOCK = 2 * sizeof(checksum_vector) };
 
-/* Adds blocks; two sums, so that their additions do not depend on each other. */
+/* Adds blocks to two sums, so that consecutive additions do not depend on each other. */
 __attribute__((always_inline)) static inline uint64_t
 checksum_blocks(uint64_t sum, const uint8_t *p, size_t len)
 {

@@ -32,7 +32,7 @@ xk_sum_load16(const uint8_t *p)
 	return v;
 }
 
-/* Returns a number's part of a sum, as if it lay there in network order. */
+/* Returns what a number adds to a sum if it is stored in network order. */
 static inline uint64_t
 xk_sum_of16(uint16_t number)
 {
@@ -117,8 +117,8 @@ xk_sum_fold(uint64_t sum)
 }
 
 /*
- * Returns whether sum, which covers a checksum and is not zero, folds to all ones: nothing was
- * changed. It does if 65535 divides it, which compilers turn into a multiplication.
+ * Returns whether sum, which covers a checksum and is not zero, folds to all ones: the bytes are intact. It does if
+ * 65535 divides it, which compilers turn into a multiplication.
  */
 static inline bool
 xk_sum_is_intact(uint64_t sum)

@@ -7,15 +7,15 @@
  * consistent exchange: either the reclaimer sees it reading, or it sees what was unbound before.
  *
  * A stack that leaves a driver takes the driver's epoch along before the driver passes, and keeps it until it parks,
- * ends or, back on the driver, is between two turns. The reclaimer looks at each reader once, at a driver before its
- * stacks: a driver that has passed, then, has left its older epoch on the stack. Drivers come first in the list because
- * they are added after all stacks, at its front.
+ * ends or, back on the driver, is between two turns. The reclaimer checks each reader once, a driver before its stacks:
+ * if the driver has passed, its older epoch is on the stack by then. Drivers come first in the list because they are
+ * added after all stacks, at its front.
  */
 #include "xkernel/epoch.h"
 
 #include "xkernel/engine/spin.h"
 
-/* Retired objects between wakes of a sleeping driver, which bound what others retire meanwhile. */
+/* A sleeping driver is woken each time other threads have retired this many objects. */
 enum { EPOCH_WAKE_EVERY = 64 };
 
 void

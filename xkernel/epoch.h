@@ -1,10 +1,10 @@
 /*
  * epoch.h - frees memory once no shepherd can still be reading it (xk_retire, in services.h).
  *
- * Messages are carried up without locks or references: what the Map tool resolves stays valid until
- * the shepherd's turn ends. An object removed from every map is retired, and freed once every
- * shepherd that was running then has ended its turn or parked. A parking shepherd keeps references on
- * the sessions it is popping through (upi.h) and on nothing else: it resolves other objects again.
+ * Messages are carried up without locks or references: an object that the Map tool resolved stays valid until the
+ * shepherd's turn ends. An object removed from every map is retired, and freed once every shepherd that was running
+ * then has ended its turn or parked. A parking shepherd keeps references on the sessions it is popping through (upi.h)
+ * and on nothing else: it resolves other objects again.
  *
  * Quiescent-state-based reclamation: McKenney and Slingwine, "Read-Copy Update" (1998).
  */
@@ -28,7 +28,7 @@ struct xk_retired {
 struct xk_epochs {
 	_Atomic uint64_t now;
 	_Atomic unsigned retired;
-	/* Called now and then while retired objects pile up: the reclaiming reader may be asleep. Any context. */
+	/* Called from time to time while retired objects pile up: the reclaiming driver may be asleep. Any context. */
 	void (*wake)(void *argument);
 	void *argument;
 	_Atomic uint32_t reclaiming, retired_lock, readers_lock;
@@ -38,10 +38,10 @@ struct xk_epochs {
 
 /*
  * A reader. A driver is one, whatever stack it is on: code in it reads under the driver's epoch. A stack that leaves
- * the driver takes that epoch along and keeps it, also if it returns, until it has stopped reading.
+ * the driver takes that epoch along and keeps it, even if it returns, until it has stopped reading.
  */
 struct xk_reader {
-	_Atomic uint64_t since; /* epoch since which it may be reading; 0: it reads nothing, or as its driver */
+	_Atomic uint64_t since; /* epoch since which it may be reading; 0: it reads nothing, or in its driver's epoch */
 	struct xk_epochs *epochs;
 	struct xk_reader *next;
 };
@@ -50,7 +50,7 @@ void xk_epochs_init(struct xk_epochs *epochs, void (*wake)(void *argument), void
 /* As xk_retire. */
 void xk_epochs_retire(struct xk_epochs *epochs, struct xk_retired *retired,
 		      void (*release)(struct xk_retired *retired));
-/* Releases what nobody can read, unless another thread does so. A driver between messages, or when nothing runs. */
+/* Releases what no reader can reach, unless another thread does. A driver between messages, or when nothing runs. */
 void xk_epochs_reclaim(struct xk_epochs *epochs);
 /* Releases all retired objects. When nothing runs. */
 void xk_epochs_drain(struct xk_epochs *epochs);
@@ -64,7 +64,7 @@ void xk_reader_leave(struct xk_reader *reader);
 /* Keeps the stack's reader reading while the stack leaves its driver. */
 void xk_reader_take_along(struct xk_reader *reader, const struct xk_reader *driver);
 
-/* Moves the reader into the current epoch, once per turn: it reads on, but has dropped all that it resolved. */
+/* Moves the reader into the current epoch, once per turn: it no longer uses what it resolved before. */
 static inline void
 xk_reader_pass(struct xk_reader *reader)
 {

@@ -19,7 +19,7 @@ enum {
 	EVENT_SLOTS = 1 << EVENT_BITS,
 	EVENT_LEVELS = 13,
 	EVENT_NO_SLOT = EVENT_LEVELS * EVENT_SLOTS,
-	EVENT_CASCADED = 32, /* events that move while the lock is held once */
+	EVENT_CASCADED = 32, /* limit of events that move while the lock is held */
 };
 
 static_assert(EVENT_LEVELS * EVENT_BITS >= 64, "every due time has a level");
@@ -147,7 +147,7 @@ event_known_ns(const struct xk_wheel *wheel)
 	return atomic_load_explicit(&wheel->front.next_ns, memory_order_relaxed);
 }
 
-/* Stores the next time at which to look. Returns whether that is earlier than before. */
+/* Stores the time of the next check. Returns whether that is earlier than before. */
 static bool
 event_publish(struct xk_wheel *wheel, uint64_t next_us)
 {

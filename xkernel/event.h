@@ -5,10 +5,10 @@
  * handler runs as a shepherd of its own, on a detachable stack in the driver (IPP) or on the event thread (regular),
  * and may wait. Scheduling and cancelling are O(1), take the wheel's own short lock and never wait; any context.
  *
- * Cancelling races with firing, so it has three answers. After XK_EVENT_RUNNING the caller must not free
- * what the handler uses. Usually a pending event holds a reference on its session, which the handler
- * gives back, or the canceller that gets XK_EVENT_CANCELLED. An event's memory is freed by xk_retire, in
- * its handler at the earliest. A handler that waits must hold a reference on what contains the event.
+ * Cancelling races with firing, so it has three results. After XK_EVENT_RUNNING the caller must not free what the
+ * handler uses. Usually a pending event holds a reference on its session, which the handler releases, or the caller
+ * that gets XK_EVENT_CANCELLED. An event's memory is freed by xk_retire, in its handler at the earliest. A handler that
+ * waits must hold a reference on what contains the event.
  *
  * Timing wheels: Varghese and Lauck (1987).
  */
@@ -28,7 +28,7 @@ enum xk_event_state { XK_EVENT_IDLE, XK_EVENT_PENDING, XK_EVENT_FIRING };
 enum xk_event_cancelled {
 	XK_EVENT_FINISHED,  /* was not pending: never scheduled, or its handler has returned */
 	XK_EVENT_RUNNING,   /* the handler runs */
-	XK_EVENT_CANCELLED, /* will not fire; if scheduled by its handler, that may still run */
+	XK_EVENT_CANCELLED, /* will not fire; a handler that scheduled it may still be running */
 };
 
 struct xk_event {
@@ -55,7 +55,7 @@ xk_us_of_ns(uint64_t ns)
  */
 void xk_event_schedule(struct xk_event *event, uint64_t delay_us);
 
-/* Cancels a pending event, and returns which of the three cases it was. */
+/* Cancels the event if it is pending, and returns which of the three cases it was. */
 enum xk_event_cancelled xk_event_cancel(struct xk_event *event);
 
 #endif

@@ -7,7 +7,7 @@
 /* Callbacks of a wheel. */
 struct xk_wheel_host {
 	uint64_t (*now_us)(void *argument); /* reads the clock */
-	/* Told that something is due earlier than xk_wheel_next_ns said before. Any context; never waits. */
+	/* Called when something is due earlier than xk_wheel_next_ns returned before. Any context; never waits. */
 	void (*kick)(void *argument);
 	void *argument;
 };
@@ -31,7 +31,7 @@ struct xk_wheel_front {
 /*
  * Returns the earliest time at which something may be due. UINT64_MAX: nothing is scheduled, or nothing that the clock
  * will reach. One load; any context. Exact to a slot of the wheel after xk_wheel_take. Cancelling an event leaves it
- * unchanged, so that scheduling the next one wakes nobody. Ordered (seq_cst) with xk_event_schedule, which stores it
+ * unchanged, so that scheduling the next one wakes no thread. Ordered (seq_cst) with xk_event_schedule, which stores it
  * before it kicks.
  */
 static inline uint64_t
@@ -51,12 +51,12 @@ xk_wheel_is_due(const struct xk_wheel *wheel, uint64_t now_ns)
 
 /*
  * Returns one event that is due at now_us and marks it FIRING. NULL: none is due. Afterwards xk_wheel_next_ns returns
- * when to ask again. Events scheduled after a take are due at now_us + 1 at the earliest: a handler cannot prolong the
- * turn.
+ * the time of the next call. Events scheduled after a take are due at now_us + 1 at the earliest: a handler cannot
+ * prolong the turn.
  */
 struct xk_event *xk_wheel_take(struct xk_wheel *wheel, uint64_t now_us);
 
-/* Notes that event's handler has returned. In the handler's epoch: memory that it retired still exists. */
+/* Notes that event's handler has returned. Called in the handler's epoch: memory that it retired still exists. */
 void xk_wheel_fired(struct xk_wheel *wheel, struct xk_event *event);
 
 #endif

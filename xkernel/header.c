@@ -95,7 +95,7 @@ xk_header_usual(struct xk_protocol *self, const char *field, uint64_t value)
 
 /* ---- printing ---- */
 
-/* A text that grows while there is room. */
+/* A buffer for text, and the room left in it. */
 struct header_text {
 	char *at;
 	size_t room;
@@ -116,7 +116,7 @@ header_add(struct header_text *text, const char *format, ...)
 	text->room -= (size_t)len;
 }
 
-/* Adds the names of value's bits, and what is left of it as a number. */
+/* Adds the names of value's bits, and the rest of it as a number. */
 static void
 header_add_bits(struct header_text *text, const struct xk_field *field, uint64_t value)
 {

@@ -8,11 +8,11 @@
  *	XK_HEADER(llp, LLP_HEADER);
  *	XK_FIELDS(llp, LLP_HEADER);
  *
- * XK_HEADER declares, from widths in bits and names, struct llp_header (the values, in the machine's byte order),
- * llp_load and llp_store, and what XK_GET, XK_PUT, XK_OFFSET and XK_HEADER_LEN need to know. XK_FIELDS defines
- * llp_fields, which the type names: the framework receives, sends and composes paths by it (receive.h), and traces,
- * dissectors, documentation and fuzzers print it. tests/protocols/test_headers.c compares what is declared with what
- * happens, bit by bit.
+ * XK_HEADER declares, from names and widths in bits, struct llp_header (the values, in the machine's byte order),
+ * llp_load and llp_store, and everything that XK_GET, XK_PUT, XK_OFFSET and XK_HEADER_LEN need. XK_FIELDS defines
+ * llp_fields, which the type names: the framework receives, sends and composes paths by it (receive.h); traces,
+ * dissectors, documentation and fuzzers use it too. tests/protocols/test_headers.c compares declarations with
+ * behaviour, bit by bit.
  */
 #ifndef XK_HEADER_H
 #define XK_HEADER_H
@@ -24,13 +24,13 @@ struct xk_msg;
 struct xk_protocol;
 struct xk_protocol_type;
 
-/* The fate of a message whose field differs from the one before, in the same conversation. */
+/* The fate of a message whose field differs from that of the previous message of its conversation. */
 enum xk_field_kind {
 	XK_VARIES,        /* accepted: the value differs with each message */
-	XK_FIXED,         /* dropped: the value is always `usual`, or what the host itself is */
+	XK_FIXED,         /* dropped: the value is always `usual`, or this host's own */
 	XK_NAMES_SESSION, /* belongs to another session */
-	XK_LENGTH,        /* cut off or dropped: the length in bytes of what `covers` says */
-	XK_CHECKSUM,      /* dropped: the Internet checksum (RFC 1071) of what `covers` says */
+	XK_LENGTH,        /* cut or dropped: the field is the length, in bytes, of what `covers` names */
+	XK_CHECKSUM,      /* dropped: the field is the Internet checksum (RFC 1071) of what `covers` names */
 };
 
 enum xk_field_covers {
@@ -41,7 +41,7 @@ enum xk_field_covers {
 	XK_COVERS_PSEUDO,  /* header, payload and IP's pseudo-header */
 };
 
-/* Whom a field names in a message that arrives. In one that is sent, the two have changed places. */
+/* The end that a field names in an arriving message. In a sent message, the two are exchanged. */
 enum xk_field_end { XK_END_NONE, XK_END_REMOTE, XK_END_LOCAL };
 
 enum xk_field_print { XK_PRINT_DECIMAL, XK_PRINT_HEX, XK_PRINT_HOST, XK_PRINT_LINK };
@@ -64,12 +64,12 @@ struct xk_field {
 	const char *help; /* a few words; NULL: the name suffices */
 	uint64_t usual;   /* of XK_FIXED, if the same on all hosts; with `rare`, the value of usual messages */
 	bool is_mine;     /* of XK_FIXED: the usual value is this host's own (xk_header_usual) */
-	uint64_t rare;    /* bits that lead a message another way if they differ from `usual`: fragments, options */
-	bool is_own;      /* of XK_FIXED: an xk_path_pop (path.h) checks it, not a path's comparison: it may change */
+	uint64_t rare;    /* bits that lead to the slow path if they differ from `usual`: fragments, options */
+	bool is_own;      /* of XK_FIXED: may change, so an xk_path_pop (path.h) checks it, not a path's comparison */
 	enum xk_field_covers covers;
 	enum xk_field_end end; /* of XK_NAMES_SESSION, or XK_FIXED */
 	uint8_t pseudo;        /* of XK_COVERS_PSEUDO: the protocol's number in the pseudo-header */
-	uint16_t step;         /* of XK_VARIES: a session numbers its messages here, in steps of this; 0: it does not */
+	uint16_t step;         /* of XK_VARIES: sessions number their messages here, in steps of this; 0: they do not */
 	bool is_bits;          /* the values are bits of a mask */
 	bool is_upper;         /* number of the protocol above, whose header follows */
 	bool is_part;          /* if not 0, a part of a longer message follows instead */
@@ -98,7 +98,7 @@ struct xk_field {
 	struct prefix##_header {                                                                                       \
 		LIST(XK_HEADER_VALUE)                                                                                  \
 	};                                                                                                             \
-	/* nowhere: for its members' sizes */                                                                          \
+	/* not defined: for its members' sizes */                                                                      \
 	extern const struct prefix##_bits prefix##_places;                                                             \
 	__attribute__((unused)) static inline struct prefix##_header prefix##_load(const uint8_t *p)                   \
 	{                                                                                                              \
@@ -115,14 +115,14 @@ struct xk_field {
 #define XK_FIELDS(prefix, LIST)                                                                                        \
 	static const struct xk_field prefix##_fields[] = { LIST(XK_HEADER_FIELD){ .name = NULL } }
 
-/* The bytes of a header; where a field of one begins; its value in the header at p; and storing that. */
+/* Return the length of a header, the offset of a field, and the value of a field at p. XK_PUT stores that value. */
 #define XK_HEADER_LEN(prefix) (sizeof(struct prefix##_bits) / 8)
 #define XK_OFFSET(prefix, field) (offsetof(struct prefix##_bits, field) / 8)
 #define XK_GET(prefix, field, p) xk_bits_load(p, offsetof(struct prefix##_bits, field), sizeof(prefix##_places.field))
 #define XK_PUT(prefix, field, p, value)                                                                                \
 	xk_bits_store(p, offsetof(struct prefix##_bits, field), sizeof(prefix##_places.field), value)
 
-/* The same of adjacent fields, from the first to the last, as one number of at most 64 bits. */
+/* The same for adjacent fields, from the first to the last, as one number of at most 64 bits. */
 #define XK_GET_SPAN(prefix, first, last, p)                                                                            \
 	xk_bits_load(p, offsetof(struct prefix##_bits, first), XK_SPAN_BITS(prefix, first, last))
 #define XK_PUT_SPAN(prefix, first, last, p, value)                                                                     \
@@ -131,7 +131,7 @@ struct xk_field {
 	(offsetof(struct prefix##_bits, last) + sizeof(prefix##_places.last) - offsetof(struct prefix##_bits, first))
 
 /*
- * Names of reasons to drop, or of counters, also from one list:
+ * Reasons to drop and counters, with their names, from one list:
  *
  *	#define LLP_DROPS(D) D(LLP_LOST, "lost")
  *	XK_DROPS(llp, LLP_DROPS);	enum llp_drop, from XK_DROP_OWN on, and llp_drops
@@ -197,7 +197,7 @@ xk_bits_store(uint8_t *p, size_t at, unsigned bits, uint64_t value)
 #pragma GCC unroll 9
 		for (size_t bytes = (end + 7) / 8; bytes > 0; bytes--) {
 			size_t taken =
-				bytes * 8 == end + after ? 8 - after : 8; /* bits of this byte, but for the first */
+				bytes * 8 == end + after ? 8 - after : 8; /* bits of this byte, except in the first */
 			unsigned some = bits < taken ? bits : (unsigned)taken;
 			uint8_t here = (uint8_t)((0xff >> (8 - some)) << (8 - taken)), *byte = first + bytes - 1;
 
@@ -210,7 +210,7 @@ xk_bits_store(uint8_t *p, size_t at, unsigned bits, uint64_t value)
 
 /* ---- what follows from the fields ---- */
 
-/* Bytes of a header that are loaded at once, in the machine's order: 1, 2, 4 or 8 (0: none) from `at` on, under a mask. */
+/* Bytes of a header loaded at once, in the machine's order: 1, 2, 4 or 8 (0: none) from `at` on, under a mask. */
 struct xk_window {
 	uint64_t mask, value;
 	uint8_t at, len;
@@ -220,8 +220,8 @@ enum { XK_USUAL = 3, XK_NAMES = 2 };
 
 /* What receiving, sending and paths need to know of a header. */
 struct xk_format {
-	struct xk_window usual[XK_USUAL]; /* messages with other values there are rare */
-	struct xk_window names[XK_NAMES]; /* sessions */
+	struct xk_window usual[XK_USUAL]; /* messages with other values there are unusual */
+	struct xk_window names[XK_NAMES]; /* the fields that name sessions */
 	uint8_t len;                      /* bytes of the header */
 	/* len 0: no field holds a length; base: bytes that it does not cover */
 	uint8_t length_at, length_len, length_base;
@@ -229,7 +229,7 @@ struct xk_format {
 	uint8_t number_at, number_step;         /* step 0: messages are not numbered */
 	uint8_t remote_at, local_at, end_len;   /* len 0: no fields name the two ends */
 	uint8_t end_print;                      /* enum xk_field_print: what the ends are */
-	bool fits;                              /* false: fields lie so that the framework cannot receive by them */
+	bool fits;                              /* false: the framework cannot receive by fields in these places */
 };
 
 /* Returns the bytes of window w of the header at p. */
@@ -252,14 +252,14 @@ xk_window_load(const struct xk_window *w, const uint8_t *p)
 	return word & w->mask;
 }
 
-/* Returns whether the header at p has the window's value, which `own`, the same window, knows. */
+/* Returns whether the header at p has the usual value in window w, which `own`, the instance's copy of w, holds. */
 __attribute__((always_inline)) static inline bool
 xk_window_is_usual(const struct xk_window *w, const struct xk_window *own, const uint8_t *p)
 {
 	return w->len == 0 || xk_likely(xk_window_load(w, p) == own->value);
 }
 
-/* Returns whether a message of self, with this header and format, is no rare one. */
+/* Returns whether a message with the header at p is usual. `own` is the instance's copy of format. */
 __attribute__((always_inline)) static inline bool
 xk_format_is_usual(const struct xk_format *format, const struct xk_format *own, const uint8_t *p)
 {
@@ -268,14 +268,12 @@ xk_format_is_usual(const struct xk_format *format, const struct xk_format *own, 
 	       xk_window_is_usual(&format->usual[2], &own->usual[2], p);
 }
 
-/*
- * Makes `value`, of this host, the usual one of self's field that is_mine. Messages with another are rare. In init.
- */
+/* Makes `value`, this host's own, the usual value of a field that is_mine. Other values are then unusual. In init. */
 void xk_header_usual(struct xk_protocol *self, const char *field, uint64_t value);
 
 /*
- * The steps by which a format follows from its fields, one after the other: in loops over a type's fields (header.c), or
- * in code without loops that the compiler evaluates (XK_FORMAT). `at` is the bit where a field begins.
+ * The steps that compute a format from its fields: in loops over a type's fields (header.c), or in code without loops
+ * that the compiler evaluates (XK_FORMAT). `at` is the bit at which a field begins.
  */
 
 /* Returns the bits of a field that are the same in all usual messages. */
@@ -322,17 +320,17 @@ xk_format_add(struct xk_format *format, const struct xk_field *f, size_t at)
 	}
 }
 
-/* A window while it is chosen: over bytes `first` to `end`, which is at most `limit`, that have some of the bits. */
+/* A window that is being chosen: over bytes `first` to `end` (at most `limit`), which hold some of the bits. */
 struct xk_window_draft {
 	size_t limit, end, first;
 };
 
-/* Bytes of a header: `begin` to `end`, without the last. */
+/* Bytes of a header, from `begin` up to but not including `end`. */
 struct xk_span {
 	size_t begin, end;
 };
 
-/* Returns where those bits, one at least, of a field that begins at bit `at` lie. */
+/* Returns the bytes that hold these bits (at least one) of a field that begins at bit `at`. */
 __attribute__((always_inline)) static inline struct xk_span
 xk_span_of(const struct xk_field *f, size_t at, uint64_t bits)
 {
@@ -372,7 +370,7 @@ xk_window_place(struct xk_window *w, struct xk_window_draft *d, size_t len)
 
 	if (d->end == 0)
 		return;
-	if (size > len) { /* of a short header, no more than fits; the next window has the rest */
+	if (size > len) { /* short header: as much as fits; the next window has the rest */
 		size /= 2;
 		d->first = d->end - size;
 	}
@@ -423,7 +421,7 @@ xk_window_bits(struct xk_window *w, const struct xk_window_draft *d, const struc
 	LIST(XK_FORMAT_##of##_BITS)                                                                                    \
 	draft.limit = draft.end == 0 ? 0 : draft.first;
 
-/* prefix_format(): the format, as the compiler knows it. */
+/* Defines prefix_format(), which returns the format as a compile-time constant. */
 #define XK_FORMAT(prefix, LIST)                                                                                        \
 	__attribute__((always_inline, unused)) static inline struct xk_format prefix##_format(void)                    \
 	{                                                                                                              \
@@ -442,7 +440,7 @@ xk_window_bits(struct xk_window *w, const struct xk_window_draft *d, const struc
 	}                                                                                                              \
 	static_assert(true, "")
 
-/* The same, of a type. */
+/* Computes the format of a type. */
 void xk_format_init(struct xk_format *format, const struct xk_protocol_type *type);
 
 /* ---- functions ---- */

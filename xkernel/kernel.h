@@ -2,8 +2,8 @@
  * kernel.h - one host: a graph of protocols over ports, and the engine that carries messages through it.
  *
  * For programs; protocols do not include it. The life of a kernel: xk_kernel_new, xk_kernel_add_port, protocols and
- * edges (from a file: graphs/graph.h), xk_kernel_init, then xk_kernel_start and xk_kernel_stop (a driver thread of
- * its own), xk_kernel_run (the caller is the driver) or xk_kernel_turn (the caller is the driver now and then), and
+ * edges (from a file: graphs/graph.h), xk_kernel_init, then xk_kernel_start and xk_kernel_stop (a driver thread of its
+ * own), xk_kernel_run (the caller is the driver) or xk_kernel_turn (the caller is the driver from time to time), and
  * xk_kernel_free. All state hangs off the kernel: a process may hold several. docs/embedding.md has examples.
  *
  * A kernel may have several drivers (xk_kernel_add_driver), each with a core, a queue
@@ -22,7 +22,7 @@
 struct xk_capture;
 struct xk_trace_sink;
 
-/* The shepherd that carries an arriving message up the graph. */
+/* The shepherd that carries arriving messages up the graph. */
 enum xk_mode {
 	XK_REGULAR, /* an input thread, to which the driver gives the message */
 	XK_IPP,     /* the driver itself, on a detachable stack: interrupt protocol processing */
@@ -44,18 +44,16 @@ struct xk_kernel_config {
 	unsigned stacks;            /* detachable stacks per driver, one of them in reserve; at least 2; 0: 64 */
 	int core;                   /* of the first driver and of its share of the pool's threads; -1: unpinned */
 	bool yields;                /* yield the core after an empty poll, to other pollers on it */
-	uint64_t adaptive_ns;       /* how long XK_DRIVER_ADAPTIVE polls after work; 0: 50 us */
+	uint64_t adaptive_ns;       /* how long XK_DRIVER_ADAPTIVE polls after its last work; 0: 50 us */
 	FILE *trace;                /* NULL: standard error */
 	struct xk_capture *capture; /* receives the messages that taps show (capture.h); NULL: none */
 	struct xk_trace_sink *sink; /* receives the steps of the trace (trace.h); NULL: none */
-	/*
-	 * Called when a protocol first asks to end the host (xk_host_end), in any thread; must not wait. NULL: nothing.
-	 */
+	/* Called when a protocol first asks to end the host (xk_host_end). Any thread; must not wait. NULL: no call. */
 	void (*ended)(void *context);
 	void *ended_context;
 };
 
-/* Whether protocols have asked to end a host. */
+/* Whether, and how, protocols have asked to end a host. */
 enum xk_ended { XK_ENDED_NOT, XK_ENDED_WELL, XK_ENDED_BADLY };
 
 /* Returns a host without protocols; NULL: no memory, or an impossible config. Copies config and its name. */
@@ -94,7 +92,7 @@ struct xk_edge *xk_kernel_add_edge(struct xk_kernel *kernel, struct xk_protocol 
 /* Sets the graph's budget per message in the driver (0: none), and how many unspent ones accumulate. Before init. */
 void xk_kernel_set_budget(struct xk_kernel *kernel, uint64_t budget_ns, unsigned carry);
 
-/* Lets conversations have paths (path.h), as they have by default, or not. Before init. */
+/* Enables or disables paths (path.h), which are enabled by default. Before init. */
 void xk_kernel_set_paths(struct xk_kernel *kernel, bool wanted);
 
 /*
@@ -122,20 +120,19 @@ void xk_kernel_stop(struct xk_kernel *kernel);
 void xk_kernel_run(struct xk_kernel *kernel);
 
 /*
- * Runs one turn of the driver in the calling thread, for programs with a loop of their own. A turn takes
- * at most XK_BURST arrived frames, continues shepherds that can go on, runs due events and sends what
- * they push. It never sleeps. Returns when something is to be done next, by the platform's clock; 0: now,
- * as far as known; UINT64_MAX: not before a frame arrives or the program's other code asks for something.
- * Between turns the driver's loop rests on its stack. What this thread pushes then is sent at once, what
- * another pushes in the next turn.
+ * Runs one turn of the driver in the calling thread, for programs with a loop of their own. A turn takes at most
+ * XK_BURST arrived frames, continues shepherds that can go on, runs due events and sends what they push. It never
+ * sleeps. Returns the time of the next work, by the platform's clock; 0: there may be work now; UINT64_MAX: none until
+ * a frame arrives or the program's other code asks for something. Between turns, the driver's loop rests on its stack,
+ * and this thread's frames go out at once; other threads' frames wait for the next turn.
  *
- * The clock is read in each turn without a frame, and in others as seldom as in a driver's thread: after a
- * turn with frames, take another one before a pause, as the returned 0 says, or events may be late.
+ * The clock is read in each turn without a frame, and in others as rarely as in a driver's thread. After a turn with
+ * frames, which returns 0, run another one before a pause, or events may be late.
  *
- * One thread at a time, no shepherd; the thread may be another each time, if the last one is not pushing. The kernel has mode XK_IPP, was not started, and has
- * one driver, on a platform without threads of its own. There is no pool: shepherds that
- * leave the driver continue in a later turn, so this thread must not call what may wait
- * for an answer (xk_open): use xk_thread_start. Its context switches are not counted.
+ * One thread at a time, not a shepherd; it may be a different thread each time, if the previous one is not pushing. The
+ * kernel has mode XK_IPP, was not started, and has one driver, on a platform without threads of its own. There is no
+ * pool: shepherds that leave the driver continue in a later turn. Therefore this thread must not call functions that
+ * may wait for an answer (xk_open): use xk_thread_start for these. Its context switches are not counted.
  */
 uint64_t xk_kernel_turn(struct xk_kernel *kernel);
 
@@ -181,8 +178,8 @@ void xk_kernel_free(struct xk_kernel *kernel);
 struct xk_kernel_stats {
 	uint64_t turns;          /* by the drivers */
 	uint64_t frames;         /* taken from ports */
-	uint64_t by_path;        /* those among them that went up a path (path.h) */
-	uint64_t clock_reads;    /* by drivers and on messages' way */
+	uint64_t by_path;        /* those of them that went up a path (path.h) */
+	uint64_t clock_reads;    /* by drivers, and while carrying messages */
 	uint64_t stack_switches; /* of drivers and pool */
 	uint64_t sleeps;         /* by the drivers */
 	uint64_t locks;          /* xk_lock taken */
@@ -202,7 +199,7 @@ struct xk_kernel_stats {
 
 void xk_kernel_stats(struct xk_kernel *kernel, struct xk_kernel_stats *stats);
 
-/* The end of a wait: its time-out, a signal that the waiting code expects, or perhaps none (process.h). */
+/* The end of a wait: its timeout, a signal that the waiting code expects, or perhaps none (process.h). */
 enum xk_wait_end { XK_WAIT_TIMED, XK_WAIT_SIGNALLED, XK_WAIT_FOREVER };
 
 /* Waiting shepherds of one load and kind of wait, in one function of one protocol. */
@@ -236,10 +233,9 @@ extern const char *const xk_wait_end_names[XK_WAIT_FOREVER + 1];
 void xk_kernel_driver_stats(struct xk_kernel *kernel, unsigned driver, struct xk_kernel_stats *stats);
 
 /*
- * Calls see(context, tid, progress, rests) for each driver, pool thread and event thread, for
- * watchdogs; progress changes with every turn, message or event; rests: the thread waits for
- * work, or in xk_semaphore_wait. Any thread but these. see runs with mutexes held that these
- * threads may need: it must not wait for them.
+ * Calls see(context, tid, progress, rests) for each driver, pool thread and event thread, for watchdogs; progress
+ * changes with every turn, message or event; rests: the thread is waiting for work, or in xk_semaphore_wait. Any thread
+ * but these. see runs with mutexes held that these threads may need: it must not wait for them.
  */
 void xk_kernel_each_thread(struct xk_kernel *kernel, void (*see)(void *context, int tid, uint64_t progress, bool rests),
 			   void *context);

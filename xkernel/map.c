@@ -78,7 +78,7 @@ map_table_new(uint32_t slots)
 {
 	struct xk_map_table *table;
 
-	/* Slots beyond the last are free for ever, so that xk_map_near need not look for the end. */
+	/* Slots beyond the last are always free, so that xk_map_near need not check for the end. */
 	table = calloc(1, sizeof(*table) + (slots + XK_MAP_NEAR - 1) * sizeof(table->slots[0]));
 	if (table == NULL)
 		return NULL;
@@ -175,7 +175,7 @@ xk_map_lookup(struct xk_map *map, struct xk_key key)
 	}
 }
 
-/* Returns whether key is bound in table. If not, *at is the slot for it: the first on its way without a binding. */
+/* Returns whether key is bound in table. If not, *at is the slot for it: the first one searched that has no binding. */
 static bool
 map_find(const struct xk_map_table *table, struct xk_key key, uint32_t hash, uint32_t *at)
 {

@@ -1,14 +1,14 @@
 /*
- * map.h - the Map tool: from external key (what headers say) to internal object, on every message's path.
+ * map.h - the Map tool: maps external keys (header fields) to internal objects, for every message.
  *
  * A key is two words, built by one function of each protocol, so there is no padding
  * to forget. The lower session's address stands for everything below it, as in the
  * x-kernel. A wider key is first mapped to an object whose address is a word.
  *
  * Lookups take no lock and may run while another shepherd binds. They write only the one-entry cache, which holds one
- * of its table's slots: it can be stale but never dangle. Binding and unbinding take the map's own short lock.
- * Bindings are the caller's memory, usually inside the session, freed by xk_retire after xk_map_unbind (services.h). The
- * hash is seeded per map: a stranger cannot choose keys that collide. Functions run in any shepherd and never wait.
+ * of its table's slots: it can be stale but never dangle. Binding and unbinding take the map's own short lock. Bindings
+ * are the caller's memory, usually inside the session, freed by xk_retire after xk_map_unbind (services.h). The hash is
+ * seeded per map: a stranger cannot choose keys that collide. Functions run in any shepherd and never wait.
  */
 #ifndef XK_MAP_H
 #define XK_MAP_H
@@ -62,16 +62,16 @@ int xk_map_make(struct xk_map *map, unsigned expected, const uint64_t seed[2], s
 /* Frees the map's memory and forgets remaining bindings. Nothing else may use the map. */
 void xk_map_fini(struct xk_map *map);
 
-/* Where a key's binding probably is: the first slot that it could have, and the bits of the slot's word that say so. */
+/* Where a key's binding probably is: the first slot that it could have, and the tag in that slot's word. */
 struct xk_map_place {
 	_Atomic uint64_t *slot; /* NULL: nowhere */
 	uint64_t tag;
 };
 
-/* Fetches into the cache the slots where key's binding could be, and returns the place. */
+/* Prefetches the slots where key's binding could be, and returns the place. */
 struct xk_map_place xk_map_expect(struct xk_map *map, struct xk_key key);
 
-/* Returns the slot near a place, fetched by now, that has its bits, or the first one. */
+/* Returns the slot at or soon after a place that has its tag, or else the first one. They are in the cache by now. */
 static inline _Atomic uint64_t *
 xk_map_near(const struct xk_map_place *place)
 {

@@ -40,7 +40,7 @@ msg_is_sound(const struct xk_msg *m)
 	return total == m->total && last == m->tail;
 }
 
-/* Aborts if m was freed. For slow paths only: a freed message has no bytes and no references, so it takes one. */
+/* Aborts if m was freed. For slow paths, which freed messages always take: they have no bytes and no references. */
 static void
 msg_must_live(const struct xk_msg *m, const char *what)
 {
@@ -48,7 +48,7 @@ msg_must_live(const struct xk_msg *m, const char *what)
 		xk_msg_misused(m, what);
 }
 
-/* Copies the record of crossings. */
+/* Copies the record of crossings, in debug builds. */
 static void
 msg_carry_trail(struct xk_msg *to, const struct xk_msg *from)
 {
@@ -60,7 +60,7 @@ msg_carry_trail(struct xk_msg *to, const struct xk_msg *from)
 #endif
 }
 
-/* Copies what the first segment `from` knows of its message to `to`. */
+/* Copies the fields that are valid in a first segment from `from` to `to`. */
 static void
 msg_carry_over(struct xk_msg *to, const struct xk_msg *from)
 {
@@ -169,7 +169,7 @@ msg_view(const struct xk_msg *segment, size_t offset, size_t len)
 	return view;
 }
 
-/* As msg_view, of bytes that segment goes on showing: it keeps the room in front of them. */
+/* As msg_view, of bytes that segment still shows: it keeps the room in front of them. */
 static inline struct xk_msg *
 msg_share(struct xk_msg *segment, size_t offset, size_t len)
 {
@@ -322,7 +322,7 @@ static inline void
 msg_give_up(struct xk_msg *segment, uintptr_t here)
 {
 	segment->given_up_at = here;
-	segment->own_end = NULL; /* sends a push onto a freed message the slow way, which notices */
+	segment->own_end = NULL; /* a push onto a freed message then takes the slow path, which notices */
 	msg_segment_free(segment);
 }
 
@@ -335,7 +335,7 @@ msg_give_up_all(struct xk_msg *m, uintptr_t here)
 	}
 }
 
-/* Most messages have one segment; then this is only tail calls, and saves no registers. */
+/* Most messages have one segment: then this makes only a tail call, and saves no registers. */
 void
 xk_msg_free_here(struct xk_msg *m, uintptr_t here)
 {
@@ -500,7 +500,7 @@ msg_cut(struct xk_msg *segment, size_t len)
 	return rest;
 }
 
-/* Neither part keeps the flags of sums, because the port verified that of the whole. */
+/* Neither part keeps the checksum flags, because the port verified the checksum of the whole. */
 struct xk_msg *
 xk_msg_split(struct xk_msg **m, size_t len)
 {
@@ -538,7 +538,7 @@ xk_msg_split(struct xk_msg **m, size_t len)
 	return front;
 }
 
-/* Drops the flags of sums: what the port verified of a is not true of the whole. */
+/* Clears the checksum flags: the port verified the checksum of a, not of the whole. */
 void
 xk_msg_join(struct xk_msg *a, struct xk_msg *b)
 {

@@ -5,16 +5,16 @@
  * a reference-counted buffer that the platform provides (platform.h): a DPDK mbuf, with the segment in
  * its private area, or malloc'ed memory in tests and simulation. So a port neither allocates nor copies.
  *
- * The protocol that is handed a message owns it, and passes it on, stores it, frees
- * it, or drops it under a name. A function that may replace the first segment takes
- * `struct xk_msg **` and stores the new handle; older copies are stale.
+ * The protocol that is handed a message owns it: it passes the message on, stores it, frees it, or drops it for a named
+ * reason. A function that may replace the first segment takes `struct xk_msg **` and stores the new handle; older
+ * copies are stale.
  *
  * A header is pushed in place if the room in front is the view's own. At most one view of a buffer has such room: the
  * first, up to the bytes that it shares with others. On any other view, a header gets a segment of its own: the room
- * before a fragment is its neighbour's payload, and a message that is sent again may still lie in a ring with its first
- * headers.
+ * before a fragment is its neighbour's payload, and a retransmitted message may still lie in a transmit ring with its
+ * first headers.
  *
- * A message can also show bytes of a program's own (xk_msg_lend), which nobody then writes to: its headers get segments
+ * A message can also show a program's own bytes (xk_msg_lend). Nothing may write to these, so its headers get segments
  * of their own.
  *
  * All functions run in any context, and none waits. One shepherd at a time uses a message; messages may share buffers.
@@ -38,7 +38,7 @@ enum {
 	XK_MSG_MAX = 1 << 20,  /* bytes of the longest message: no length can wrap */
 	XK_MSG_SHORT = 64,     /* bytes of the longest message that may use the host's reserve of buffers */
 	XK_MSG_TRAIL = 8,      /* crossings that a message remembers in debug builds */
-	XK_MSG_KEPT = 3,       /* most segments that are kept without buffers of their own */
+	XK_MSG_KEPT = 3,       /* segments that a struct xk_kept holds without buffers of its own */
 };
 
 enum xk_msg_flags {
@@ -50,13 +50,13 @@ enum xk_msg_flags {
 };
 
 /*
- * Annotations: facts about a message that one protocol tells another across layers that need not know
- * them, in a place for each lifetime. The owning protocol defines kind (four characters, XK_KIND) and
- * value in a header; unknown kinds do no harm; a later annotation replaces the place's earlier one.
- * They survive pushes, pops and pull-ups. The parts of a split have none, nor has what a join makes.
+ * Annotations carry facts about a message from one protocol to another, across layers that need not know them. There is
+ * one place for each lifetime. The owning protocol defines kind (four characters, XK_KIND) and value in a header.
+ * Unknown kinds are ignored, and a later annotation replaces the earlier one in its place. Annotations survive pushes,
+ * pops and pull-ups, but neither splits nor joins.
  */
 enum xk_annotation_place {
-	XK_OF_PUSH,    /* until the push that it was made for returns; not on references, nor on delayed messages */
+	XK_OF_PUSH,    /* until the push it was made for returns; not on references or delayed messages */
 	XK_OF_MESSAGE, /* for the message's life, and on references to it */
 	XK_ANNOTATIONS,
 };
@@ -69,7 +69,7 @@ struct xk_msg {
 	uint32_t total;                            /* bytes of the message; valid in its first segment */
 	struct xk_msg *next;                       /* next segment, or NULL */
 	struct xk_msg *tail;                       /* last segment; valid in the first */
-	_Atomic uint16_t *references;              /* segments that view this buffer; of lent bytes never 1 */
+	_Atomic uint16_t *references;              /* segments that view this buffer; never 1 for lent bytes */
 	uint8_t *floor;                            /* the buffer's first byte, the limit of pushes in place */
 	uint8_t *own_end;                          /* the bytes from floor to here are this view's: room for headers */
 	struct xk_platform *platform;              /* the buffer's */
@@ -87,14 +87,14 @@ struct xk_msg {
 #endif
 };
 
-/* Returns whether m was freed, to detect mistakes: freed segments keep no references and no length until reused. */
+/* Returns whether m was freed, to detect mistakes: a freed segment has no references and no length until its reuse. */
 static inline bool
 xk_msg_is_given_up(const struct xk_msg *m)
 {
 	return atomic_load_explicit(m->references, memory_order_relaxed) == 0;
 }
 
-/* In debug builds, calls xk_msg_misused if m was freed: the accessors' fast paths do not notice. */
+/* In debug builds, calls xk_msg_misused if m was freed, which the accessors' fast halves do not check. */
 static inline void
 xk_msg_debug_live(const struct xk_msg *m, const char *what)
 {
@@ -102,7 +102,7 @@ xk_msg_debug_live(const struct xk_msg *m, const char *what)
 		xk_msg_misused(m, what);
 }
 
-/* Clears the owner of m (NULL: none): replies reach their next owner without crossing an edge. */
+/* Clears the owner of m, which may be NULL: a reply reaches its next owner without crossing an edge. */
 static inline void
 xk_msg_disown(struct xk_msg *m)
 {
@@ -136,13 +136,13 @@ xk_msg_unannotate(struct xk_msg *m, enum xk_annotation_place place)
 static inline size_t
 xk_msg_len(const struct xk_msg *m)
 {
-	xk_msg_debug_live(m, "asks the length of");
+	xk_msg_debug_live(m, "reads the length of");
 	return m->total;
 }
 
 /*
- * Returns whether m alone uses its first segment's buffer, so that its owner may write anywhere there. Never true of lent
- * bytes.
+ * Returns whether m alone uses its first segment's buffer, so that its owner may write anywhere there. Never true for
+ * lent bytes.
  */
 static inline bool
 xk_msg_is_writable(const struct xk_msg *m)
@@ -171,21 +171,21 @@ struct xk_msg *xk_msg_new(struct xk_platform *platform, size_t len);
 struct xk_msg *xk_msg_from(struct xk_platform *platform, const void *bytes, size_t len);
 
 /*
- * Returns a message of the len (<= XK_MSG_MAX) bytes at `bytes`, which stay the caller's and are read where they are.
- * They must exist, and nobody may write to them, until given_back(context) is called: once, when the last message with
- * any of them has been freed, be it because it was dropped or by the device that sent it. A device may keep sent frames
- * until it needs their places for others, or is closed.
+ * Returns a message that shows the len (<= XK_MSG_MAX) bytes at `bytes` without copying them. They stay the caller's,
+ * and must stay valid and unchanged until given_back(context) is called: once, when the last message with any of them
+ * has been freed, by a drop or by the device that sent it. A device may keep sent frames until it needs their slots or
+ * is closed.
  *
- * The thread that frees that message calls given_back, which may be one of the device's, and may hold locks: it may
- * signal a semaphore, but must neither wait nor use the kernel otherwise. NULL: no buffer; nothing was lent.
+ * given_back runs in the thread that frees that message, perhaps one of the device's, and perhaps with locks held: it
+ * may signal a semaphore, but must neither wait nor use the kernel otherwise. NULL: no buffer; nothing was lent.
  */
 struct xk_msg *xk_msg_lend(struct xk_platform *platform, const void *bytes, size_t len,
 			   void (*given_back)(void *context), void *context);
 
 /*
- * Returns len (<= XK_MSG_MAX) bytes of memory for xk_msg_lend that every device can read. Lent bytes in other memory are
- * copied where another process or a network card would have to read them. NULL: no memory. xk_lendable_free frees it,
- * when it has been given back; NULL is allowed.
+ * Returns len (<= XK_MSG_MAX) bytes of memory for xk_msg_lend that every device can read. Lent bytes in other memory
+ * are copied if another process or a network card must read them. NULL: no memory. xk_lendable_free frees it once it
+ * has been given back; ignores NULL.
  */
 void *xk_lendable_new(struct xk_platform *platform, size_t len);
 void xk_lendable_free(struct xk_platform *platform, void *bytes);
@@ -197,14 +197,14 @@ void xk_lendable_free(struct xk_platform *platform, void *bytes);
 struct xk_msg *xk_msg_reference(struct xk_msg *m);
 
 /*
- * As xk_msg_reference, over len bytes of m from offset on, which exist. A part that is not the whole has no checksum
+ * As xk_msg_reference, over the len bytes of m from offset on, which must exist. A part shorter than m has no checksum
  * flags.
  */
 struct xk_msg *xk_msg_part(struct xk_msg *m, size_t offset, size_t len);
 
 /*
- * A message that its holder may have to send again, in the holder's memory. It holds references to the bytes, and needs no
- * buffers of its own unless the message has more than XK_MSG_KEPT segments, or lent bytes.
+ * A message kept for retransmission, in the holder's memory. It holds references to the bytes. It needs buffers of its
+ * own only if the message has more than XK_MSG_KEPT segments, or lent bytes.
  */
 struct xk_kept {
 	struct xk_msg *m; /* a reference that needs buffers; NULL: `segments` */
@@ -222,8 +222,9 @@ struct xk_kept {
 };
 
 /*
- * Keeps m, which must not be empty, in *kept, which must hold nothing. m stays the caller's, and keeps the room in front of these
- * bytes: it can be sent, and whatever is done to it, what is kept does not change. Returns false if there is no buffer, or m has more than 65,535.
+ * Keeps m, which must not be empty, in *kept, which must hold nothing. m stays the caller's, and keeps its room for
+ * headers. It can be sent or changed without changing what is kept. Returns false if there is no buffer, or m has more
+ * than 65,535.
  */
 bool xk_msg_keep(struct xk_kept *kept, struct xk_msg *m);
 
@@ -255,7 +256,7 @@ xk_msg_free(struct xk_msg *m)
 uint8_t *xk_msg_push_segment(struct xk_msg **m, size_t len);
 uint8_t *xk_msg_pull_up(struct xk_msg **m, size_t len);
 
-/* Returns whether len bytes can be pushed in place. If not, xk_msg_push may still find that other views are gone. */
+/* Returns whether len bytes can be pushed in place. If not, xk_msg_push checks whether other views are gone by now. */
 static inline bool
 xk_msg_has_room(const struct xk_msg *m, size_t len)
 {

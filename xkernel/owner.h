@@ -1,4 +1,4 @@
-/* owner.h - who owns a message: checks of debug builds, and of kernels that track owners. */
+/* owner.h - checks of messages' owners: in debug builds, and in kernels that track owners. */
 #ifndef XK_OWNER_H
 #define XK_OWNER_H
 
@@ -17,7 +17,9 @@ __attribute__((noreturn, cold)) void xk_msg_misused(const struct xk_msg *m, cons
 void xk_msg_cross(struct xk_msg *m, const struct xk_protocol *from, const struct xk_protocol *to,
 		  enum xk_direction direction);
 
-/* Names the protocols and aborts if owners are tracked and m, which is popped at a session of `to`, belongs to another. */
+/*
+ * Names the protocols and aborts if owners are tracked and m, which is popped at a session of `to`, belongs to another.
+ */
 void xk_msg_pops(const struct xk_msg *m, const struct xk_protocol *to);
 
 #endif

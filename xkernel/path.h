@@ -1,23 +1,23 @@
 /*
- * path.h - a conversation's whole way as one comparison on the way up and one header on the way down.
+ * path.h - paths: all layers of a conversation as one comparison on receive and one header on send.
  *
- * XK_PATH declares a stack of headers that is in wide use (protocols/paths.c). Once a conversation through such a stack
- * stands, the framework composes its layers from the fields of their headers (header.h), and from what each session sends
+ * XK_PATH declares a common stack of headers (protocols/paths.c). Once a conversation through such a stack is open, the
+ * framework composes its layers into a path, from the fields of their headers (header.h) and what each session sends
  * (xk_sends in upi.h):
  *
  *   up    The bytes that are fixed or name sessions are compared under a mask, lengths and checksums are checked, and
  *         the message is popped to the topmost session (the path's top).
  *   down  All headers are copied at once, and lengths, numbers and checksums filled in.
  *
- * A top with work of its own (BID, which must know its peer's boot) has functions for that in its paths' code (XK_PATH_TO_OWN).
+ * A top with work of its own (BID must check its peer's boot) has functions for it in its paths' code (XK_PATH_TO_OWN).
  *
  * A path lets messages skip the layers between, and changes nothing else. Unusual messages (fragments, options, padding
- * in the middle) go the layers' way; so do all messages while an edge on the way is marked or watched, or a virtual
- * protocol's session between is marked. The second message of a conversation makes its path, or, where no conversation of its kind
- * has one yet, one of the next few: a stranger's single message costs no more than a lookup.
+ * in the middle) go layer by layer; so do all messages while an edge between is marked or watched, or a virtual
+ * protocol's session between is marked. The second message of a conversation makes its path; if no conversation of its
+ * kind has one yet, one of the next few does. A stranger's single message costs no more than a lookup.
  *
- * The compiler knows a declared stack's headers, and turns the code below into what one would write by hand.
- * Code for any stack would take more instructions than the layers themselves, which are compiled for their headers too.
+ * The compiler knows a declared stack's headers, so the code below becomes as good as code written by hand. Code for
+ * any stack would take more instructions than the layers themselves, which are compiled for their headers too.
  *
  * Source: Mosberger and Peterson, "Making Paths Explicit in the Scout Operating System" (OSDI 1996).
  */
@@ -29,31 +29,32 @@
 #include "xkernel/upi.h"
 
 enum {
-	XK_PATH_BYTES = 96, /* of the longest headers, in pieces; the last two may overlap */
+	XK_PATH_BYTES = 96, /* of the longest headers, compared in pieces; the last two may overlap */
 	XK_PATH_PIECE = 16,
 	XK_PATH_FILLS = 2, /* headers with lengths, numbers or checksums */
-	XK_PATH_WORDS = 4, /* of 8 bytes, that hold what names sessions */
+	XK_PATH_WORDS = 4, /* of 8 bytes, which hold the fields that name sessions */
 };
 
-/* What the code of a path needs to know of its headers. */
+/* The layout of a path's headers, as its code needs it. */
 struct xk_path_layout {
 	uint8_t len;    /* of all headers */
-	uint8_t own_at; /* the top's header, if it has work of its own; 0: it has not */
+	uint8_t own_at; /* the top's header, if it has work of its own; 0: it has none */
 	uint8_t fills;
 	uint8_t fill_at[XK_PATH_FILLS];
-	struct xk_format fill[XK_PATH_FILLS]; /* lowest first; the last may sum what follows it */
+	struct xk_format fill[XK_PATH_FILLS]; /* lowest first; the last may have a checksum over what follows */
 };
 
 /* Handles a message whose headers are not those of the path. Takes m. */
 typedef void xk_path_mismatch(struct xk_port *port, struct xk_msg *m);
 
 /*
- * The work of a session that a path ends at. Both return false if the message must go the layers' way, and must not wait.
+ * The work of a session at which a path ends. Both return false if the message must go layer by layer, and must not
+ * wait.
  *
- * xk_path_pop: m is the whole frame, p the session's header in it, state as path_state (upi.h) said when the path was made.
- * True: the sessions that m would come up still stand. May annotate m, but changes nothing else: m may still go the layers'
- * way, as all messages without a payload do. xk_path_push: m is the payload; p, in front of it, holds sends.header, to be
- * completed.
+ * xk_path_pop: m is the whole frame, p the session's header in it, state what path_state (upi.h) returned when the path
+ * was made. True: the sessions that m would come up still exist. May annotate m, but changes nothing else: m may still
+ * go layer by layer, as all messages without a payload do. xk_path_push: m is the payload; p, in front of it, holds
+ * sends.header, to be completed.
  */
 typedef bool xk_path_pop(struct xk_session *s, struct xk_msg *m, const uint8_t *p, uint64_t state);
 typedef bool xk_path_push(struct xk_session *s, struct xk_msg *m, uint8_t *p);
@@ -66,10 +67,10 @@ struct xk_path_code {
 	bool is_own; /* of tops with path_state */
 };
 
-/* What the paths through the same protocols have in common. Never changes once it is published, except the version. */
+/* The common part of all paths through the same protocols. Once published, only the version changes. */
 struct xk_path_pattern {
 	_Alignas(64) uint8_t mask[XK_PATH_BYTES]; /* piece by piece */
-	uint64_t prefilter_mask, prefilter;       /* of the 8 bytes at prefilter_at: what other messages differ in */
+	uint64_t prefilter_mask, prefilter;       /* of the 8 bytes at prefilter_at, in which other messages differ */
 	_Atomic uint32_t version;
 	uint8_t prefilter_at;
 	uint8_t words;
@@ -82,7 +83,7 @@ struct xk_path_pattern {
 	struct xk_path_layout layout;
 };
 
-/* A path. With short headers, the way up touches the first two cache lines, and the way down the last two. */
+/* A path. With short headers, a received message touches the first two cache lines, and a sent one the last two. */
 struct xk_path {
 	_Alignas(64) struct xk_binding binding; /* in map, the table of its port */
 	bool is_bound;
@@ -107,29 +108,28 @@ struct xk_path {
 	} fill[XK_PATH_FILLS];
 	const _Atomic uint32_t *valid;
 	const _Atomic bool *unusual;
-	const _Atomic uint32_t
-		*whole; /* the limit of a payload and `less` more bytes: a layer's that adapts, or longest */
+	const _Atomic uint32_t *whole; /* limit of a payload plus `less`: of the layer that adapts, or longest */
 	uint32_t less;
 	_Atomic uint32_t longest;
 };
 
-/* Delivers m, which arrived on port, up its path or the layers' way. Takes m. A shepherd; may hand off. For the engine. */
+/* Delivers m from port by its path or layer by layer. Takes m. A shepherd; may hand off. For the engine. */
 void xk_path_deliver(struct xk_port *port, struct xk_msg *m);
 
-/* The same, the layers' way. */
+/* The same, layer by layer, without looking for a path. */
 static inline void
 xk_path_deliver_unsampled(struct xk_port *port, struct xk_msg *m)
 {
 	uint32_t left = atomic_load_explicit(&port->unsampled, memory_order_relaxed);
 
-	/* where drivers take turns, it may be 0 by now; then one count is lost */
+	/* with several drivers, it may be 0 by now; then one count is lost */
 	atomic_store_explicit(&port->unsampled, left - (left > 0), memory_order_relaxed);
 	xk_demux(port->receiver, m);
 }
 
 /*
- * Fetches into the cache what the paths of a burst of up to XK_BURST messages will touch, all at once, and says where
- * they are. False: there are so few paths that this would gain nothing. The driver, before it delivers them.
+ * Prefetches what the paths of a burst of up to XK_BURST messages will touch, and stores where they are. Returns false
+ * if there are too few paths for this to gain anything. The driver, before it delivers the burst.
  */
 bool xk_path_expect(struct xk_port *port, struct xk_msg *const burst[], unsigned count, struct xk_map_place places[]);
 
@@ -146,8 +146,8 @@ void xk_paths_fini(struct xk_port *port);
 /* ---- declaring a stack ---- */
 
 /*
- * Adds the next header, whose fields fit (xk_format), to a layout; is_own: of a top with path_state. Returns false if it has
- * no place there.
+ * Adds the next header, whose fields fit (xk_format), to a layout; is_own: it is that of a top with path_state. Returns
+ * false if the layout has no room for it.
  */
 __attribute__((always_inline)) static inline bool
 xk_path_add(struct xk_path_layout *layout, const struct xk_format *format, bool is_own)
@@ -175,8 +175,8 @@ xk_path_add(struct xk_path_layout *layout, const struct xk_format *format, bool 
 #endif
 
 /*
- * Defines xk_path_NAME, the code of paths through these types, whose headers NAME_layout() adds up. The type that they end
- * at names it (path_code). XK_PATH_TO_OWN: the top's own work is pop and push.
+ * Defines xk_path_NAME, the code of paths through these types; NAME_layout() returns the layout of their headers. The
+ * type at which they end refers to it (path_code). XK_PATH_TO_OWN: the top's own work is pop and push.
  */
 #define XK_PATH(name, ...) XK_PATH_CODE(name, false, NULL, NULL, __VA_ARGS__)
 #define XK_PATH_TO_OWN(name, own_pop, own_push, ...) XK_PATH_CODE(name, true, own_pop, own_push, __VA_ARGS__)
@@ -197,10 +197,10 @@ xk_path_add(struct xk_path_layout *layout, const struct xk_format *format, bool 
 
 #define XK_PATH_INLINE __attribute__((always_inline, unused)) static inline
 
-/* Delivers m the layers' way. Takes m. */
+/* Delivers m layer by layer. Takes m. */
 void xk_path_deliver_by_layers(struct xk_port *port, struct xk_msg *m);
 
-/* Shows m, which s pushes with all its headers, to those who watch the edge above the port. */
+/* Shows m, which s pushes with all its headers, to the watchers of the edge above the port. */
 void xk_path_show(struct xk_session *s, struct xk_msg *m, const struct xk_path *path);
 
 static inline unsigned
@@ -209,7 +209,7 @@ xk_path_pieces(const struct xk_path_layout *layout)
 	return (layout->len + XK_PATH_PIECE - 1u) / XK_PATH_PIECE;
 }
 
-/* Where a piece of the headers begins: the last ends with them. */
+/* Returns the offset of a piece of the headers: the last piece ends with them. */
 static inline unsigned
 xk_path_piece_at(const struct xk_path_layout *layout, unsigned piece)
 {
@@ -239,7 +239,7 @@ xk_path_matches(const struct xk_path_layout *layout, const struct xk_path *path,
 
 /*
  * Returns the length of m by its headers, if all lengths and the headers' own checksums are right; 0: they are not, or
- * only the layers can tell.
+ * the layers must decide.
  */
 XK_PATH_INLINE size_t
 xk_path_length(const struct xk_path_layout *layout, const struct xk_msg *m)
@@ -257,7 +257,7 @@ xk_path_length(const struct xk_path_layout *layout, const struct xk_msg *m)
 		if (format->length_len != 0) {
 			size_t claimed = layout->fill_at[i] + xk_receive_length(format, p, 0);
 
-			/* only the outermost may leave something behind, which is padding */
+			/* only the outermost length may leave bytes over: padding */
 			if (xk_unlikely(claimed != end) &&
 			    (!is_first || claimed > end || claimed < layout->len || m->next != NULL))
 				return 0;
@@ -270,7 +270,7 @@ xk_path_length(const struct xk_path_layout *layout, const struct xk_msg *m)
 	return layout->own_at != 0 && end == layout->len ? 0 : end;
 }
 
-/* Delivers m by path, if its headers are those of path and it is not unusual otherwise. Takes m. */
+/* Delivers m by path, if its headers are those of path and nothing else is unusual. Takes m. */
 XK_PATH_INLINE void
 xk_path_deliver_as(const struct xk_path_layout *layout, xk_path_pop *own_pop, struct xk_port *port, struct xk_msg *m,
 		   const struct xk_path *path, xk_path_mismatch *mismatch)
@@ -283,7 +283,7 @@ xk_path_deliver_as(const struct xk_path_layout *layout, xk_path_pop *own_pop, st
 		mismatch(port, m);
 		return;
 	}
-	/* only own_pop tells whether the sessions that messages came up still stand, one of which has unusual_up */
+	/* unusual_up is in one of the sessions that messages came up: only own_pop knows whether these still exist */
 	if ((own_pop == NULL || xk_likely(own_pop(path->top, m, m->data + layout->own_at, path->state))) &&
 	    xk_likely(!atomic_load_explicit(path->unusual_up, memory_order_relaxed)))
 		end = xk_path_length(layout, m);
@@ -301,7 +301,7 @@ xk_path_deliver_as(const struct xk_path_layout *layout, xk_path_pop *own_pop, st
 		xk_receive_pop_summed_on(path->top, m, sum);
 }
 
-/* Pushes m with all headers, unless it is unusual: then the session's own push does. Takes m. */
+/* Pushes m with all headers; if it is unusual, calls the session's own push instead. Takes m. */
 XK_PATH_INLINE int
 xk_path_push_as(const struct xk_path_layout *layout, xk_path_push *own_push, struct xk_session *s, struct xk_msg *m,
 		const struct xk_path *path)

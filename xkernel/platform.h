@@ -22,7 +22,7 @@ struct xk_runner;
 struct xk_session;
 
 struct xk_platform_ops {
-	/* Returns nanoseconds since an arbitrary start. Never goes back; the same for all drivers of a kernel. */
+	/* Returns nanoseconds since an arbitrary start. Monotonic, and the same for all drivers of a kernel. */
 	uint64_t (*now_ns)(struct xk_platform *platform);
 
 	/*
@@ -52,10 +52,10 @@ struct xk_platform_ops {
 	struct xk_msg *(*buffer_view)(struct xk_platform *platform, const struct xk_msg *segment);
 
 	/*
-	 * Adds a reference to the buffer of `segment` that is no segment, so that the bytes stay as they are. It counts
-	 * as a segment in use if those are counted. buffer_let_go gives one back, by xk_msg.references; the last reference
-	 * frees the buffer. Meanwhile a copy of the segment serves buffer_view, even after the segment was freed. Returns
-	 * false if that cannot be done, as of lent bytes.
+	 * Adds a reference without a segment to the buffer of `segment`, so that its bytes stay as they are. If
+	 * segments in use are counted, it counts as one. buffer_let_go releases such a reference, by xk_msg.references;
+	 * the last reference frees the buffer. Meanwhile, a copy of the segment serves buffer_view, even after the
+	 * segment was freed. Returns false if the buffer cannot be held, such as lent bytes.
 	 */
 	bool (*buffer_hold)(struct xk_platform *platform, const struct xk_msg *segment);
 	void (*buffer_let_go)(struct xk_platform *platform, _Atomic uint16_t *references);
@@ -63,8 +63,8 @@ struct xk_platform_ops {
 	/*
 	 * Returns a segment that shows the len (<= XK_MSG_MAX) bytes at `bytes`, without room for headers: data ==
 	 * floor == own_end, ceiling == data + len; the rest as of buffer_new. Its reference count, and that of its
-	 * views, is never 1: nobody writes there. When all of them have been freed, calls given_back(context). NULL:
-	 * none left.
+	 * views, is never 1, so nothing writes there. When all of them have been freed, calls given_back(context).
+	 * NULL: none left.
 	 */
 	struct xk_msg *(*buffer_lend)(struct xk_platform *platform, const void *bytes, size_t len,
 				      void (*given_back)(void *context), void *context);
@@ -101,37 +101,37 @@ struct xk_platform_ops {
 	void (*thread_end)(struct xk_platform *platform);
 
 	/*
-	 * Called by the thread that becomes a driver of the platform (its own, xk_kernel_run's or xk_kernel_turn's), and
-	 * by the one that ends it, which may be another. May be NULL.
+	 * Called by the thread that becomes a driver of the platform (its own, xk_kernel_run's or xk_kernel_turn's),
+	 * and by the one that ends it, which may be another. May be NULL.
 	 */
 	void (*driver_begin)(struct xk_platform *platform);
 	void (*driver_end)(struct xk_platform *platform);
 
-	/* Returns 64 random bits. NULL: they are the system's; a simulator's come from its seed. */
+	/* Returns 64 random bits, in a simulator from its seed. NULL: the system supplies them. */
 	uint64_t (*random)(struct xk_platform *platform);
 
-	/* Returns the number of this host's boots, with this one; a crash keeps it. NULL or 0: unknown. */
+	/* Returns the number of this host's boots, including this one; it survives crashes. NULL or 0: unknown. */
 	uint64_t (*boots)(struct xk_platform *platform);
 
-	/* Computes for work_ns in the calling shepherd. NULL: keeps the processor busy. Holds no lock. */
+	/* Computes for work_ns in the calling shepherd. NULL: the framework keeps the processor busy. Holds no lock. */
 	void (*work)(struct xk_platform *platform, uint64_t work_ns);
 
 	/* Called when a shepherd has left the driver with its stack, where that costs virtual time. May be NULL. */
 	void (*stack_switched)(struct xk_platform *platform);
 };
 
-/* What a thread waits on, one at a time. Counts posts. */
+/* An object for one thread at a time to wait on. Counts posts. */
 struct xk_token {
 	sem_t semaphore; /* for threads of the operating system */
 	unsigned posted; /* for threads of a platform */
 	void *waiter;    /* the platform's */
 };
 
-/* A platform's own threads. The simulator's are stacks of one thread (fiber.h), which take turns where they wait. */
+/* A platform's own threads. The simulator's are stacks of one thread (fiber.h), which take turns when they wait. */
 struct xk_thread_ops {
 	/*
-	 * Starts body(argument) in a thread and stores its name. driver: it is the driver, which others' computing
-	 * waits for. detached: nothing joins it, and the name is valid until it ends. Returns 0 or -EAGAIN.
+	 * Starts body(argument) in a thread and stores its name. driver: it is the driver, for which other threads'
+	 * computing pauses. detached: nothing joins it, and the name is valid until it ends. Returns 0 or -EAGAIN.
 	 */
 	int (*start)(struct xk_platform *platform, void (*body)(void *argument), void *argument, bool driver,
 		     bool detached, void **thread);
@@ -197,8 +197,7 @@ enum {
 	XK_DRIVERS = 32, /* limit for one kernel */
 };
 
-/*
- * A place where frames come and go. A platform's own port begins with this struct; its creator fills in
+/* A place where frames arrive and leave. A platform's own port begins with this struct; its creator fills in
  * the first part. A device with several queues is several ports (lanes), one per queue, with the same
  * name, address, MTU and offloads, each with its driver's platform, which protects what lanes share.
  */
@@ -216,14 +215,14 @@ struct xk_port {
 	/* the framework's */
 	struct xk_session *receiver; /* the port protocol's session; NULL: none yet */
 	struct xk_transmit *transmit;
-	const struct xk_runner *runner; /* its driver's: one comparison tells whether a pusher is that driver */
+	const struct xk_runner *runner; /* its driver's: one comparison shows whether a pusher is that driver */
 	struct xk_paths *paths;         /* of what arrives here (path.h); NULL: none */
-	_Atomic uint32_t unsampled;     /* number of next frames that go by layers without a look for a path */
-	struct xk_port *const *lanes;   /* of its device, by driver; NULL: that driver has none */
-	struct xk_port *next;           /* in the kernel's list */
-	struct xk_port *beside;         /* in its driver's list */
-	struct xk_port *around;         /* in its driver's ring */
-	struct xk_event changes;        /* tells all protocols (xk_port_changed) */
+	_Atomic uint32_t unsampled;   /* number of frames to come that go layer by layer, without a search for a path */
+	struct xk_port *const *lanes; /* of its device, by driver; NULL: that driver has none */
+	struct xk_port *next;         /* in the kernel's list */
+	struct xk_port *beside;       /* in its driver's list */
+	struct xk_port *around;       /* in its driver's ring */
+	struct xk_event changes;      /* notifies all protocols (xk_port_changed) */
 	uint8_t apart[64]; /* so that other drivers, which read what is above, share no cache line with the counts */
 	_Atomic uint64_t frames_in, frames_out;
 	_Atomic uint64_t unheard; /* frames dropped as no_session, because there was no receiver */
@@ -237,14 +236,14 @@ struct xk_port {
 void xk_port_listen(struct xk_port *port, struct xk_session *session);
 
 /*
- * Called by the platform when port had no buffer to receive into: `frames` were lost, or (0) an unknown number waits in
- * the device. Adds `frames`, or 1, to `no_buffer` of the protocol on the port. Reports it on standard error, at most
- * once a second. The port's driver, in receive.
+ * Called by the platform when port had no buffer to receive into: `frames` were lost, or (0) an unknown number is
+ * waiting in the device. Adds `frames`, or 1, to `no_buffer` of the protocol on the port. Reports it on standard error,
+ * at most once a second. The port's driver, in receive.
  */
 void xk_port_starved(struct xk_port *port, unsigned frames);
 
 /*
- * Tells all protocols, lowers first and in an event, that the port is up again or has another MTU (port_changed,
+ * Notifies all protocols, lowers first and in an event, that the port is up again or has another MTU (port_changed,
  * upi.h). Does nothing for a port that belongs to no kernel yet. For the platform. Any context.
  */
 void xk_port_changed(struct xk_port *port);
@@ -254,8 +253,8 @@ void xk_port_changed(struct xk_port *port);
  * a foreign thread, the first. For the port protocol (owner). Takes m. A shepherd or a foreign thread; may hand off.
  *
  * In that driver, m goes at the end of the turn, together with others, or before a shepherd computes there (xk_work);
- * otherwise at once, or as soon as the holder of the lane's transmit comes by. If its queue is full, waits as owner's
- * `implicit` says (at most 10 ms in a thread). Returns 0, or -ENOBUFS: m was dropped for owner's reason `full`.
+ * otherwise at once, or when the holder of the lane's transmit next drains its queue. If its queue is full, waits as
+ * owner's `implicit` says (at most 10 ms in a thread). Returns 0, or -ENOBUFS: m was dropped for owner's reason `full`.
  */
 int xk_port_transmit(struct xk_port *port, struct xk_protocol *owner, struct xk_msg *m, unsigned full);
 

@@ -14,7 +14,7 @@
 
 #include "xkernel/base.h"
 
-/* A shepherd's load; XK_LOADS: none, it is a foreign thread. */
+/* A shepherd's load; XK_LOADS: no shepherd, a foreign thread. */
 enum xk_load { XK_LOAD_MESSAGE, XK_LOAD_EVENT, XK_LOAD_APPLICATION, XK_LOADS };
 
 struct xk_kernel;
@@ -24,10 +24,7 @@ struct xk_session;
 struct xk_shepherd;
 
 #define XK_FOREVER UINT64_MAX
-/*
- * As XK_FOREVER, for waits that are certain to end: by a timer of the caller's own, or by work that cannot fail to
- * come.
- */
+/* As XK_FOREVER, for waits that are certain to end: by a timer of the caller's own, or by work that is sure to come. */
 #define XK_UNTIL_SIGNALLED (UINT64_MAX - 1)
 
 /* Returns the running shepherd, the same across handoffs and parks; NULL: main, or a foreign thread. Any context. */
@@ -57,21 +54,21 @@ struct xk_shepherd *xk_self(void);
 uint64_t xk_now_ns(const struct xk_protocol *self);
 
 /*
- * Returns 64 random bits, for identifiers and secrets: of the simulator's seed, so that runs can be repeated,
- * or the system's. Any context; never waits. xk_kernel_random needs no protocol; kernel NULL: the system's.
+ * Returns 64 random bits, for identifiers and secrets: from the simulator's seed, so that runs can be repeated, or from
+ * the system. Any context; never waits. xk_kernel_random needs no protocol; kernel NULL: the system's.
  */
 uint64_t xk_random(const struct xk_protocol *self);
 uint64_t xk_kernel_random(struct xk_kernel *kernel);
 /* Returns 64 secret bits for a table's hash, not from xk_random: tables change no traffic. Any context; never waits. */
 uint64_t xk_kernel_seed(struct xk_kernel *kernel);
 
-/* Returns the number of this host's boots, with this one: all it remembers over a crash. 0: unknown. Any context. */
+/* Returns the number of this host's boots, including this one: all that survives a crash. 0: unknown. Any context. */
 uint64_t xk_boots(const struct xk_protocol *self);
 
 /*
- * Computes for work_ns: keeps the processor busy. In the simulator, virtual time passes, frames
- * arrive meanwhile, and the driver interrupts a working thread. In the driver, messages pushed
- * before are sent first, and with 0 nothing else is done. A shepherd; holds no lock. Does not hand off: see xk_checkpoint.
+ * Computes for work_ns: keeps the processor busy. In the simulator, virtual time passes, frames arrive meanwhile, and
+ * the driver interrupts a working thread. In the driver, earlier messages are sent first; with 0, nothing else is done.
+ * A shepherd; holds no lock. Does not hand off: see xk_checkpoint.
  */
 void xk_work(struct xk_protocol *self, uint64_t work_ns);
 
@@ -111,9 +108,9 @@ xk_self_head(void)
 }
 
 /*
- * Returns about when the message that the caller was handed arrived, without reading the clock where the driver has done
- * so lately: while messages come, it reads it every 100 us, or every 32 messages if these take longer. Not for times after
- * other protocols' work, which may have been long. For demux and pop.
+ * Returns the approximate time at which the caller's message arrived, from the driver's latest reading of the clock if
+ * there is one: while messages arrive, the driver reads it every 100 us, or every 32 messages if these take longer. Not
+ * for use after other protocols' work, which may have been long. For demux and pop.
  */
 static inline uint64_t
 xk_arrival_ns(const struct xk_protocol *self)
@@ -129,7 +126,7 @@ xk_arrival_ns(const struct xk_protocol *self)
  * threads. Any thread; never waits. Returns 0 or -EAGAIN (no stack or thread left).
  */
 int xk_thread_start(struct xk_kernel *kernel, const char *name, void (*fn)(void *argument), void *argument);
-/* As xk_thread_start, but on a system thread of its own in both modes: for an end outside the kernel, such as a user's. */
+/* As xk_thread_start, but on a system thread of its own in both modes: for input from outside, such as a user's. */
 int xk_application_start(struct xk_kernel *kernel, const char *name, void (*fn)(void *argument), void *argument);
 
 /*
@@ -138,7 +135,7 @@ int xk_application_start(struct xk_kernel *kernel, const char *name, void (*fn)(
  */
 int xk_delay(struct xk_protocol *owner, uint64_t delay_us);
 
-/* A counting semaphore. Its owner's `implicit` and `resume` in the graph say how its waiters wait. */
+/* A counting semaphore. Its owner's `implicit` and `resume` in the graph determine how its waiters wait. */
 struct xk_semaphore {
 	_Atomic uint32_t lock;           /* held for a bounded time, never across a wait */
 	_Atomic uint32_t count;          /* leaves 0 only under the lock */
@@ -164,9 +161,9 @@ int xk_semaphore_wait(struct xk_semaphore *semaphore, uint64_t timeout_us);
 void xk_semaphore_signal(struct xk_semaphore *semaphore);
 
 /*
- * Mutual exclusion for a protocol's own state. Held for a short time, never across a UPI call, a
- * wait or anything else that may hand off (asserted). The driver does not wait for it: it tries,
- * spins for a bounded time, then hands off (reason implicit). Resolved objects stay valid.
+ * Mutual exclusion for a protocol's own state. Held for a short time, never across a UPI call, a wait or anything else
+ * that may hand off (asserted). The driver does not wait for it: it spins for a bounded time, then hands off (reason
+ * implicit). Resolved objects stay valid.
  */
 struct xk_lock {
 	_Atomic uint32_t held;
@@ -176,7 +173,7 @@ struct xk_lock {
 /* Returns the number of xk_locks that the running shepherd holds. Any context; for assertions. */
 unsigned xk_locks_held(void);
 
-/* Reports that the running shepherd holds a lock although it `does` ("pushes a message"), and aborts. */
+/* Reports that the running shepherd `does` something ("pushes a message") while it holds a lock, and aborts. */
 __attribute__((noreturn, cold)) void xk_lock_refuse(const char *does);
 
 void xk_lock_init(struct xk_lock *lock, struct xk_protocol *owner);
@@ -201,7 +198,7 @@ xk_lock(struct xk_lock *lock)
 			      memory_order_relaxed);
 }
 
-/* Takes the lock if it is free, and returns whether. Any context. */
+/* Takes the lock if it is free. Returns whether it did. Any context. */
 bool xk_lock_try(struct xk_lock *lock);
 
 static inline void
@@ -224,15 +221,15 @@ xk_unlock(struct xk_lock *lock)
 bool xk_handoff(struct xk_protocol *self);
 
 /*
- * Leaves the driver if the message's time budget is spent: for long work inside one protocol.
- * Application code that runs long without waiting calls it now and then too, so that memory which
- * it might be reading can be reclaimed, and resolves objects again afterwards. Holds no lock.
+ * Leaves the driver if the message's time budget is spent: for long work inside one protocol. Application code that
+ * runs long without waiting also calls it from time to time, so that memory which it might be reading can be reclaimed,
+ * and resolves objects again afterwards. Holds no lock.
  */
 void xk_checkpoint(struct xk_protocol *self);
 
 /*
- * Slow halves of xk_demux, xk_push and xk_call_demux (upi.h), for watched edges (trace, count, budget, explicit handoff)
- * and headers beyond the first segment. Not for callers.
+ * Slow halves of xk_demux, xk_push and xk_call_demux (upi.h), for watched edges (trace, count, budget, explicit
+ * handoff) and headers beyond the first segment. Not for callers.
  */
 void xk_demux_slow(struct xk_session *s, struct xk_msg *m);
 int xk_push_slow(struct xk_session *s, struct xk_msg *m);

@@ -46,7 +46,7 @@ enum xk_setting_type {
 	XK_SETTING_LINK,        /* uint64_t, 48 bits: "02:00:00:00:00:01" */
 	XK_SETTING_RATE,        /* uint64_t, bits per second: "10Mb/s", "1.28Gb/s", "622kb/s", "9600b/s", "0" */
 	XK_SETTING_PROBABILITY, /* uint64_t, parts of 2^32, rounded: "0.01", "1%", "0", "1" (2^32) */
-	XK_SETTING_CHOICE,      /* unsigned, or an enum: the position of the word among `choices` */
+	XK_SETTING_CHOICE,      /* unsigned, or an enum: the position of the keyword among `choices` */
 };
 
 /* An address, and the number of its leading bits that name the network. */
@@ -77,14 +77,14 @@ struct xk_setting {
 	}
 
 enum xk_protocol_flags {
-	XK_VIRTUAL = 1 << 0,   /* has no header: numbers of uppers count for its lowers */
+	XK_VIRTUAL = 1 << 0,   /* has no header: its uppers' numbers apply to its lowers */
 	XK_PORT = 1 << 1,      /* a leaf that is a port */
 	XK_REPEATS = 1 << 2,   /* the whole group of roles may occur several times */
-	XK_ONE_UPPER = 1 << 3, /* at most one protocol may stand on it */
+	XK_ONE_UPPER = 1 << 3, /* at most one protocol may be on it */
 	/* Virtual: lends its uppers its lowers' sessions. Messages bypass it: marks on edges below it mean nothing. */
 	XK_LENDS = 1 << 4,
 	XK_TABLE = 1 << 5, /* has a table (table.h) although its sessions are of several kinds */
-	/* Its usual messages are received and sent as its fields say (receive.h). Its push does no more: paths skip it. */
+	/* Usual messages are received and sent by its fields (receive.h). Its push does no more, so paths skip it. */
 	XK_BY_FIELDS = 1 << 6,
 };
 
@@ -110,18 +110,18 @@ struct xk_protocol_type {
 	unsigned session_max;        /* default of the setting `sessions`; 0: keeps no passive sessions */
 	/* A struct of functions, declared by the type's header, for uppers that know the type; NULL: none. */
 	const void *neighbour_ops;
-	/* Code for paths that end here, through the stack of headers that it names (path.h); NULL: there are none. */
+	/* Code of the paths that end here, through the stack of headers that it names (path.h); NULL: none end here. */
 	const struct xk_path_code *path_code;
 };
 
-/* Returns the number of bytes that a type wants in one piece. */
+/* Returns the number of bytes that a type needs in one piece. */
 static inline uint32_t
 xk_header_gathers(const struct xk_protocol_type *type)
 {
 	return type->gather > type->header ? type->gather : type->header;
 }
 
-/* Put the header of self in one piece in a call's reply; return as xk_call. For xk_call and xk_call_done only. */
+/* Gather the header of self in a call's reply; return as xk_call. For xk_call and xk_call_done only. */
 int xk_reply_gather_slow(struct xk_protocol *self, struct xk_msg **reply);
 
 static inline int
@@ -156,7 +156,7 @@ int xk_setting_parse(const struct xk_setting *setting, const char *text, void *i
 
 enum { XK_SETTING_TEXT = 32 /* bytes that xk_setting_print needs */ };
 
-/* Prints the words of a list that NULL ends, with commas, and `last` before the last one (" or "). Returns text. */
+/* Prints the strings of a NULL-terminated list, with commas, and `last` before the last one (" or "). Returns text. */
 char *xk_choices_print(const char *const *choices, const char *last, char *text, size_t room);
 
 /* Returns the size of a value of this type. Any context. */
@@ -174,7 +174,7 @@ bool xk_host_parse(const char *text, uint32_t *host);
 bool xk_network_parse(const char *text, struct xk_network *network);
 /*
  * Returns why no host in a network of `bits` leading bits (32: not known) can have the address, such as "the network's
- * own address"; NULL: one can. Any context.
+ * own address"; NULL: a host can. Any context.
  */
 const char *xk_host_refusal(uint32_t host, uint32_t bits);
 /* Prints an IPv4 address into text (at least 16 bytes). Returns text. */

@@ -1,28 +1,29 @@
 /*
- * receive.h - what the framework does with messages of a protocol whose header declares everything (header.h).
+ * receive.h - receives and sends messages by the declaration of a protocol's header (header.h).
  *
  *	XK_MESSAGES(llp, LLP_HEADER);
  *
- * defines llp_receive, a demux, and llp_send, a push: the two functions below as the compiler makes them for that header.
- * The type has the flag XK_BY_FIELDS.
+ * defines llp_receive, a demux, and llp_send, a push: xk_receive_as and xk_send_as, compiled for that header. The type
+ * has the flag XK_BY_FIELDS.
  *
  * Up, for a protocol with a table (table.h):
  *
- *   1. A message that differs from the usual ones in a field that is `rare`, or whose value is fixed, or that was sent to
- *      all stations, goes to `slow_path` (upi.h), if there is one. Without it, one that differs is judged as in 4, even if its
- *      session stands.
- *   2. Lengths are checked and what lies behind them is cut off, and checksums of the header alone are checked.
+ *   1. Unusual messages go to `slow_path` (upi.h), if there is one: broadcasts, and messages that differ from the usual
+ *      ones in `rare` bits or in a fixed field. Without a `slow_path`, those that differ are validated as in 4, even if
+ *      they have a session.
+ *   2. Lengths are checked, bytes beyond them are cut off, and checksums of the header alone are verified.
  *   3. The session is looked up by the fields that name it and the session below, or by `key`.
- *   4. A stranger, whose message has none, is judged (`validate`).
- *   5. Checksums are checked.
- *   6. A stranger's session is made and announced, if the number above or the local port is enabled; otherwise `refused`
- *      may tell the sender.
+ *   4. A stranger's message, which has no session, is validated (`validate`).
+ *   5. Other checksums are verified.
+ *   6. A stranger's session is made and announced if the number above or the local port is enabled; otherwise `refused`
+ *      may inform the sender.
  *   7. The header is taken off, and the message popped to the session.
  *
  * Before 6, nothing is remembered about a stranger.
  *
- * Down: what the session's `sends` (upi.h) holds is put in front, and lengths, number and checksums are filled in. `setup`
- * finds `sends` complete but for what the fields do not tell. What is too long for one piece goes to `divide`.
+ * Down: the header in the session's `sends` (upi.h) is put in front, and lengths, number and checksums are filled in.
+ * The framework fills in `sends` from the fields before `setup`, which adds the rest. Messages too long for one piece
+ * go to `divide`.
  *
  * Reasons to drop: XK_DROP_BAD_LENGTH, XK_DROP_BAD_CHECKSUM, XK_DROP_UNSUMMED, XK_DROP_TOO_BIG, and table.h's.
  */
@@ -33,7 +34,7 @@
 #include "xkernel/protocol.h"
 #include "xkernel/table.h"
 
-/* The format as the compiler knows it: in debug builds, which do not evaluate it, it would take kilobytes of the stack. */
+/* The format as a constant, except in debug builds: these do not evaluate it, and would need kilobytes of stack. */
 #if defined(__OPTIMIZE__) && !defined(XK_DEBUG) && !defined(__SANITIZE_ADDRESS__)
 #define XK_FORMAT_IS_KNOWN
 #define XK_KNOWN_FORMAT(prefix, protocol) prefix##_format()
@@ -56,16 +57,16 @@
 	static_assert(true, "")
 
 /*
- * For `slow_path`: as llp_receive, from 2 on, or from 3 on, where the header was checked and taken off, and lies in front
- * of m. Take m. A shepherd; may hand off.
+ * For `slow_path`: as llp_receive from step 2, or from step 3 if the header was checked and taken off, and lies in
+ * front of m. Take m. A shepherd; may hand off.
  */
 void xk_receive_usual(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m);
 void xk_receive_checked(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m);
 
 /*
- * Judges m, a stranger's, as 4 and 6 do, for a protocol that will keep it for a while. m's header was checked and taken
- * off, and lies in front of it. Returns false if m was taken: dropped, or handled by `validate`. A shepherd; waits where
- * `validate` or `refused` does.
+ * Validates a stranger's m as steps 4 and 6 do, for a protocol that will keep it for a while. Its header was checked
+ * and taken off, and lies in front of it. Returns false if m was taken: dropped, or handled by `validate`. A shepherd;
+ * waits if `validate` or `refused` does.
  */
 bool xk_receive_accept(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m);
 
@@ -78,7 +79,7 @@ xk_receive_is_from(const struct xk_session *s, const struct xk_session *lls)
 }
 
 /*
- * Stores the sums of lls's pseudo-headers in both directions, without lengths. Returns 0, or what lls answers instead of
+ * Stores the sums of lls's pseudo-headers in both directions, without lengths. Returns 0, or lls's error if it has no
  * hosts (xk_control). Any context.
  */
 int xk_sends_pseudo_sums(const struct xk_protocol *self, struct xk_session *lls, uint64_t *push_sum, uint64_t *pop_sum);
@@ -87,7 +88,7 @@ int xk_sends_pseudo_sums(const struct xk_protocol *self, struct xk_session *lls,
 
 #define XK_RECEIVE_CODE __attribute__((always_inline)) static inline
 
-/* Returns the length that the header at p claims for all of the message, which has `total` bytes if it claims none. */
+/* Returns the length that the header at p claims for the whole message; `total` if it has no length. */
 XK_RECEIVE_CODE size_t
 xk_receive_length(const struct xk_format *format, const uint8_t *p, size_t total)
 {
@@ -112,7 +113,7 @@ xk_header_sum(const uint8_t *p, size_t len)
 	return sum;
 }
 
-/* Returns whether the checksum of the header at p, if it has one of its own, is right or was verified by the port. */
+/* Returns whether the header at p has no checksum of its own, or a correct one, or one that the port verified. */
 XK_RECEIVE_CODE bool
 xk_receive_header_is_intact(const struct xk_format *format, const uint8_t *p, const struct xk_msg *m)
 {
@@ -149,8 +150,8 @@ xk_receive_find(struct xk_protocol *self, struct xk_session *lls, const uint8_t 
 }
 
 /*
- * Returns the sum over the header in front of payload m, if it has a checksum of the payload that is still to be
- * verified; 0: it has none.
+ * Returns the sum of the header in front of payload m and its pseudo-header, if it has a checksum still to be verified;
+ * 0: it has none.
  */
 XK_RECEIVE_CODE uint64_t
 xk_receive_sum_headers(const struct xk_format *format, const struct xk_msg *m, uint64_t pseudo_sum)
@@ -163,12 +164,12 @@ xk_receive_sum_headers(const struct xk_format *format, const struct xk_msg *m, u
 	return pseudo_sum + xk_header_sum(p, format->len) + xk_sum_of16((uint16_t)(xk_msg_len(m) + format->len));
 }
 
-/* Pops payload m, if it sums up; sum is that of the headers. Takes m. */
+/* Pops payload m if its checksum is right; sum is that of the headers. Takes m. */
 void xk_receive_pop_summed(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, uint64_t sum);
 /* The same, for a session that only passes messages on. */
 void xk_receive_pop_summed_on(struct xk_session *s, struct xk_msg *m, uint64_t sum);
 
-/* Returns whether payload m, behind this header, is so short that it takes no call to sum, and sums up. */
+/* Returns whether payload m, behind this header, is short enough to be summed here, and intact. */
 XK_RECEIVE_CODE bool
 xk_receive_is_intact_short(const struct xk_format *format, const struct xk_msg *m, uint64_t sum)
 {
@@ -189,7 +190,7 @@ xk_receive_pop(const struct xk_format *format, struct xk_session *s, struct xk_s
 }
 
 /*
- * Checks the lengths and the header's own checksum of m, whose header is in one piece, and cuts off what is behind the
+ * Checks the length and the header's own checksum of m, whose header is in one piece, and cuts off the bytes beyond the
  * length. Returns 0, or the reason to drop m. m stays the caller's. Any context; never waits.
  */
 XK_RECEIVE_CODE unsigned
@@ -205,10 +206,10 @@ xk_receive_check(const struct xk_format *format, struct xk_msg *m)
 	return XK_DROP_NONE;
 }
 
-/* Handles m, which is not usual or was sent to all stations. Takes m. */
+/* Handles m, which is unusual or was broadcast. Takes m. */
 void xk_receive_slow(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m);
 
-/* Needs no saved registers: everything that makes calls stands apart. */
+/* Saves no registers, because everything that makes calls is in functions of its own. */
 XK_RECEIVE_CODE void
 xk_receive_as(const struct xk_format *format, struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 {
@@ -226,7 +227,7 @@ xk_receive_as(const struct xk_format *format, struct xk_protocol *self, struct x
 		xk_receive_usual(self, lls, m);
 		return;
 	}
-	/* with two windows, `key` differs from the fields' key only where the session does not hear lls */
+	/* with two windows, `key` differs from the fields' key only if the session does not accept messages from lls */
 	s = format->names[1].len == 0 && self->ops->key != NULL
 		    ? NULL
 		    : xk_table_last(self, xk_receive_key_by_fields(format, lls, p));
@@ -258,7 +259,7 @@ xk_send_copy(uint8_t *to, const uint8_t *from, size_t len)
 	}
 }
 
-/* Returns what a field at byte `at` adds to a checksum; sum is that of its value at an even byte (RFC 1071, 2). */
+/* Returns what a field at byte `at` adds to a checksum; `sum` is what it would add at an even byte (RFC 1071, 2). */
 XK_RECEIVE_CODE uint64_t
 xk_send_sum_at(uint8_t at, uint64_t sum)
 {
@@ -266,9 +267,9 @@ xk_send_sum_at(uint8_t at, uint64_t sum)
 }
 
 /*
- * Fills in what differs between messages in the header at p: of `length` bytes from there on, numbered by *next, and
- * summed, if need be, from `fixed`, of what is the same in each, and `sum`, of the payload. sums and offloads are as in
- * struct xk_sends.
+ * Fills in what differs between messages in the header at p: the length (`length` bytes from p on), the number (*next)
+ * and the checksum. `fixed` is the sum of what is the same in each message, `sum` that of the payload; sums and
+ * offloads are as in struct xk_sends.
  */
 XK_RECEIVE_CODE void
 xk_send_fill(const struct xk_format *format, uint8_t *p, size_t length, _Atomic uint16_t *next, uint64_t fixed,
@@ -296,7 +297,7 @@ xk_send_fill(const struct xk_format *format, uint8_t *p, size_t length, _Atomic 
 		xk_checksum_store(p + format->sum_at, xk_checksum_finish(fixed));
 	} else if (format->sum_covers == XK_COVERS_PSEUDO && sums) {
 		checksum = xk_checksum_finish(fixed + xk_sum_of16((uint16_t)length) + sum);
-		if (checksum == 0) /* which would say that there is none */
+		if (checksum == 0) /* 0 would mean no checksum */
 			checksum = 0xffff;
 		xk_checksum_store(p + format->sum_at, checksum);
 	} else if (format->sum_covers == XK_COVERS_PSEUDO && offloads) {
@@ -312,7 +313,7 @@ xk_send_fixed(const struct xk_format *format, const struct xk_sends *sends, bool
 						      : sends->push_sum + (sums ? sends->header_sum : 0);
 }
 
-/* Puts the header in front of m, whose payload's sum is `sum` if it `sums`, and pushes it. Takes m. */
+/* Puts the header in front of m and pushes it. `sum` is the payload's sum, if `sums`. Takes m. */
 XK_RECEIVE_CODE int
 xk_send_header_as(const struct xk_format *format, struct xk_session *s, struct xk_msg *m, bool sums, uint64_t sum,
 		  bool offloads)
@@ -326,7 +327,9 @@ xk_send_header_as(const struct xk_format *format, struct xk_session *s, struct x
 	return xk_push(s->lls, m);
 }
 
-/* Pushes m, which is too long for one piece or at all, or whose checksum the port completes, if it fits a frame. */
+/*
+ * Pushes m, too long for one piece or at all, or with a checksum that the port completes if it fits a frame. Takes m.
+ */
 int xk_send_slow(struct xk_session *s, struct xk_msg *m);
 
 XK_RECEIVE_CODE int

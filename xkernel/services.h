@@ -1,6 +1,6 @@
 /*
- * services.h - what a kernel supplies to its protocols, and to the tools that they use: its platform and buffers, and the
- * seeds, clock and epochs of maps, events and retired objects.
+ * services.h - what a kernel supplies to its protocols, and to the tools that they use: its platform and buffers, and
+ * the seeds, clock and epochs of maps, events and retired objects.
  */
 #ifndef XK_SERVICES_H
 #define XK_SERVICES_H
@@ -19,12 +19,13 @@ struct xk_platform *xk_platform_of(const struct xk_protocol *self);
 /*
  * A protocol that stores messages counts their buffers (xk_msg_buffers) here while it stores them. Without room, it
  * drops the new message (XK_DROP_NO_BUFFER) or an older one. It leaves at least as many buffers as it keeps: alone it
- * gets half of all, beside another such protocol a third, and so on. Therefore no protocol keeps the host from
+ * gets half of all, beside another such protocol a third, and so on. Therefore no protocol can keep the host from
  * receiving, or another protocol from storing (dynamic thresholds: Choudhury and Hahne, IEEE/ACM ToN 6(2), 1998).
  *
- * xk_keep_limit returns how many buffers self may keep now, xk_keep_room how many of these are left. xk_keep_more counts
- * `count` more (at least 1), or returns false if there is no room for them. Concurrent shepherds may exceed the limit slightly. Any context. When a kernel ends, each protocol's count must be 0 again; other
- * counts are reported, and debug builds abort.
+ * xk_keep_limit returns how many buffers self may keep now, xk_keep_room how many of these are left. xk_keep_more
+ * counts `count` more (at least 1), or returns false if there is no room for them. Concurrent shepherds may exceed the
+ * limit slightly. Any context. When a kernel ends, each protocol's count must be 0 again; other counts are reported,
+ * and debug builds abort.
  */
 unsigned xk_keep_limit(const struct xk_protocol *self);
 unsigned xk_keep_room(const struct xk_protocol *self);
@@ -32,7 +33,7 @@ bool xk_keep_more(struct xk_protocol *self, unsigned count);
 void xk_keep(struct xk_protocol *self, unsigned count);
 void xk_unkeep(struct xk_protocol *self, unsigned count);
 
-/* Initialises an empty map of kernel (NULL: of one thread) for about `expected` bindings or more. 0 or -ENOMEM. */
+/* Initialises an empty map of kernel (NULL: of one thread) with room for `expected` bindings at first. 0 or -ENOMEM. */
 int xk_map_init(struct xk_map *map, struct xk_kernel *kernel, unsigned expected);
 
 /* Prepares an event that a shepherd of kernel will handle. Once, before anything else. */

@@ -1,4 +1,4 @@
-/* setting.c - parses settings' values: accepts a text as a whole, or refuses it and says what it expected. */
+/* setting.c - parses settings' values: accepts a whole text, or refuses it and states what it expected. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -54,7 +54,7 @@ setting_uint_parse(const char *text, uint64_t *value)
 	return text[factor != 1] == '\0' && !__builtin_mul_overflow(*value, factor, value);
 }
 
-/* A unit. Lists are sorted from the largest to 1; NULL ends them. */
+/* A unit. Lists are sorted from the largest unit to 1; NULL ends them. */
 struct setting_unit {
 	const char *name;
 	uint64_t size;
@@ -204,15 +204,15 @@ xk_setting_print(enum xk_setting_type type, uint64_t value, char *text)
 	return text;
 }
 
-/* ---- truth ---- */
+/* ---- booleans ---- */
 
 static bool
 setting_bool_parse(const char *text, bool *value)
 {
-	static const char *const words[] = { "no", "yes", "false", "true", "0", "1" };
+	static const char *const keywords[] = { "no", "yes", "false", "true", "0", "1" };
 
-	for (unsigned i = 0; i < XK_ARRAY_LENGTH(words); i++)
-		if (strcmp(text, words[i]) == 0) {
+	for (unsigned i = 0; i < XK_ARRAY_LENGTH(keywords); i++)
+		if (strcmp(text, keywords[i]) == 0) {
 			*value = i % 2 == 1;
 			return true;
 		}
@@ -324,7 +324,7 @@ setting_link_parse(const char *text, uint64_t *link)
 
 /* ---- settings ---- */
 
-/* What a type's text must be, what it is beside limits (only for numbers, times and rates), and its value's size. */
+/* The text that a type expects, the same before limits (for numbers, times and rates), and the size of its value. */
 static const struct setting_kind {
 	const char *expected, *limited, *example;
 	size_t size;
@@ -415,7 +415,7 @@ xk_setting_parse(const struct xk_setting *setting, const char *text, void *insta
 	const char *refusal = NULL;
 	bool is_good = true;
 	void *place = (char *)instance + setting->offset;
-	/* Parsed apart from its place: refused text leaves the setting unchanged. */
+	/* Parsed here first: refused text leaves the setting unchanged. */
 	union {
 		uint64_t number;
 		uint32_t host;
@@ -428,7 +428,7 @@ xk_setting_parse(const struct xk_setting *setting, const char *text, void *insta
 		char *copy = strdup(text);
 
 		if (copy == NULL) {
-			snprintf(why, why_len, "finds no memory for a text of %zu bytes", strlen(text));
+			snprintf(why, why_len, "lacks memory for a text of %zu bytes", strlen(text));
 			return -ENOMEM;
 		}
 		free(*(char **)place);

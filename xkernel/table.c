@@ -10,7 +10,7 @@
 #include "xkernel/protocol.h"
 #include "xkernel/receive.h"
 
-/* TABLE_TRIES: tries of an opener that other openers and closers keep interrupting */
+/* TABLE_TRIES: tries of an open that other opens and closes keep interrupting */
 enum { TABLE_TRIES = 1000, TABLE_SESSIONS = 16, TABLE_ENABLES = 8 };
 
 /* ---- init and fini ---- */
@@ -48,7 +48,7 @@ xk_table_fini(struct xk_protocol *self)
 	xk_map_fini(&self->table.sessions);
 }
 
-/* ---- what a new session puts into its header ---- */
+/* ---- headers of new sessions ---- */
 
 int
 xk_sends_pseudo_sums(const struct xk_protocol *self, struct xk_session *lls, uint64_t *push_sum, uint64_t *pop_sum)
@@ -67,7 +67,10 @@ xk_sends_pseudo_sums(const struct xk_protocol *self, struct xk_session *lls, uin
 	return 0;
 }
 
-/* Stores what is the same in each header that s sends: what it receives, with the ends exchanged. */
+/*
+ * Stores the constant part of the headers that s sends: that of the header at p, which it receives, with exchanged
+ * ends.
+ */
 static void
 sends_header(struct xk_session *s, const uint8_t *p)
 {
@@ -88,8 +91,8 @@ sends_header(struct xk_session *s, const uint8_t *p)
 }
 
 /*
- * Fills in the `sends` of s, a new session on s->lls, from the header of a message that it would receive. 0; -EMSGSIZE:
- * a header is all that fits below; or what the session below answers.
+ * Fills in the `sends` of s, a new session on s->lls, from the header of a message that it would receive. Returns 0;
+ * -EMSGSIZE: not even a header fits below; or the error of the session below.
  */
 static int
 sends_init(struct xk_session *s, const uint8_t *p)
@@ -114,7 +117,7 @@ sends_init(struct xk_session *s, const uint8_t *p)
 	if (format->length_len != 0 && below < format->len)
 		return -EMSGSIZE;
 	sends->is_path = s->ops->pop == xk_pop_through || s->ops->path_state != NULL;
-	if (s->protocol->ops->key != NULL && format->names[1].len == 0) /* which says it all */
+	if (s->protocol->ops->key != NULL && format->names[1].len == 0) /* which alone decides */
 		atomic_store_explicit(&sends->from_any, true, memory_order_relaxed);
 	sends->longest = format->length_len == 0 ? UINT32_MAX : (below < most ? below : most) - format->len;
 	atomic_store_explicit(&sends->whole, sends->longest, memory_order_relaxed);

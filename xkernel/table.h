@@ -1,6 +1,6 @@
 /*
- * table.h - a protocol's sessions by key, and its open_enables by passive key:
- * opening, accepting, sharing and enabling, as nearly all protocols do it.
+ * table.h - a protocol's sessions by key, and its open_enables by passive key: opening, accepting, sharing and enabling
+ * for nearly all protocols.
  *
  * An instance has a table if its type names `session_ops` and is no port, or has the flag XK_TABLE. A session is
  * bound under its active key, which the protocol builds from what a header names; an open_enable under a passive
@@ -13,7 +13,7 @@
 
 #include "xkernel/upi.h"
 
-/* Halves of xk_table_find, for a demux that leaves all but the session found last to a function apart. */
+/* Halves of xk_table_find, for a demux with a separate function for all sessions but the one found last. */
 static inline struct xk_session *
 xk_table_last(struct xk_protocol *self, struct xk_key key)
 {
@@ -40,7 +40,7 @@ xk_table_enabled(struct xk_protocol *self, struct xk_key passive_key)
 	return xk_map_resolve(&self->table.enables, passive_key);
 }
 
-/* Returns the passive key of protocols above that are known by their number alone. */
+/* Returns the passive key of protocols above that are identified by their number alone. */
 static inline struct xk_key
 xk_table_number_key(uint32_t number)
 {

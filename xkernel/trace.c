@@ -1,7 +1,7 @@
 /*
- * trace.c - protocols' decisions, every crossing of a traced message with its header and the place where it runs, the
- * reasons for handoffs and drops: as lines, and as steps for a program's sink. A line is built on the stack and written
- * as a whole, so that lines of several threads do not mix.
+ * trace.c - traces protocols' decisions, each crossing of a traced message with its header and the place where it runs,
+ * and the reasons for handoffs and drops: as lines, and as steps for a program's sink. A line is built on the stack and
+ * written as a whole, so that lines of several threads do not mix.
  */
 #include "xkernel/trace.h"
 
@@ -102,7 +102,10 @@ xk_trace_session(const struct xk_session *s, bool made)
 
 /* ---- lines ---- */
 
-/* Writes one line of the protocol called name, or of the kernel (NULL). Virtual times are exact: all digits. */
+/*
+ * Writes one line of the protocol called name, or of the kernel (NULL). Prints all digits of virtual times, which are
+ * exact.
+ */
 static void
 trace_line(struct xk_kernel *kernel, const char *name, const char *text)
 {

@@ -10,7 +10,7 @@
 enum xk_trace_level {
 	XK_TRACE_NONE,     /* trace=none, the default */
 	XK_TRACE_ERRORS,   /* trace=errors: drops and failures */
-	XK_TRACE_EVENTS,   /* trace=events: sessions opened and closed, time-outs */
+	XK_TRACE_EVENTS,   /* trace=events: sessions opened and closed, timeouts */
 	XK_TRACE_MESSAGES, /* trace=messages: each message's crossings, with its header bytes */
 };
 
@@ -53,18 +53,18 @@ struct xk_trace_step {
 	const struct xk_session *session;
 	const struct xk_edge *edge;
 	const struct xk_protocol *protocol;
-	const char *text; /* what was said, or the name of the drop's reason */
+	const char *text; /* the text of the decision, or the name of the drop's reason */
 	/* of every kind */
 	uint64_t now_ns;
 	enum xk_load load;    /* what the shepherd carries */
-	const void *shepherd; /* tells shepherds apart; NULL: a thread that is none */
+	const void *shepherd; /* identifies the shepherd; NULL: a foreign thread */
 	const char *place;    /* where it runs: "driver, stack 3", "thread 1, stack 2" */
 };
 
 /*
  * Receives the steps of a kernel, whatever the graph's levels are, in the order in which they happen, from all its
  * threads. A program's own sink begins with this struct. Messages take the same paths (path.h) as without a sink: a
- * message on a path crosses the edge above the path's top, and on the way down the one above the port.
+ * message on a path crosses the edge above the path's top, and on send also the one above the port.
  */
 struct xk_trace_sink {
 	void (*see)(struct xk_trace_sink *sink, const struct xk_trace_step *step);

@@ -1,13 +1,13 @@
-/* trace_private.h - what happens, for the trace: the engine's side of trace.h. */
+/* trace_private.h - events for the trace: the engine's side of trace.h. */
 #ifndef XK_TRACE_PRIVATE_H
 #define XK_TRACE_PRIVATE_H
 
 #include "xkernel/trace.h"
 
 /*
- * The frame m that was taken, m crossing the edge above s, a reply that crosses it, the return of the call that
- * handed a message across edge, a session that was made or closes, a drop, the kernel's own sentence, a handoff that has
- * happened. Where nothing is traced, they are not called.
+ * Trace, in this order: a frame taken from a port, m crossing the edge above s, a reply crossing it, the return of the
+ * call that handed a message across edge, a session made or closing, a drop, a line of the kernel's own, and a
+ * completed handoff. Not called where nothing is traced.
  */
 void xk_trace_taken(struct xk_kernel *kernel, const struct xk_msg *m);
 void xk_trace_crossing(struct xk_session *s, const struct xk_msg *m, enum xk_direction direction);

@@ -56,7 +56,7 @@ xk_close_done(struct xk_session *s)
 		hlp->ops->close_done(hlp, s);
 }
 
-/* ---- sessions that come to be ---- */
+/* ---- new sessions ---- */
 
 /* Returns the edge that messages cross from lower to upper, or to the protocol that lends lower's sessions. */
 static struct xk_edge *
@@ -76,7 +76,7 @@ upi_edge(const struct xk_protocol *upper, const struct xk_protocol *lower)
 
 static_assert(offsetof(struct xk_session, references) == 64 && offsetof(struct xk_session, sends) == 128 &&
 		      sizeof(struct xk_session) == 192,
-	      "a session's own state begins with the fourth line of the cache");
+	      "a session's own state begins with the fourth cache line");
 
 struct xk_session *
 xk_session_new(struct xk_protocol *self, const struct xk_session_ops *ops, struct xk_protocol *hlp_receive,
@@ -191,7 +191,7 @@ xk_reply_gather_slow(struct xk_protocol *self, struct xk_msg **reply)
 	if (xk_header_gather(self, reply) == 0)
 		return 0;
 	*reply = NULL;
-	return -EBADMSG; /* whatever was missing, because the call was executed */
+	return -EBADMSG; /* in either case, because the call was executed */
 }
 
 /* Not inlined, so that the fast path saves no registers. */
@@ -289,9 +289,9 @@ xk_call_pop(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, cons
 	return result;
 }
 
-/* ---- asking ---- */
+/* ---- control ---- */
 
-/* Takes the header of self off a length that was answered below. Returns as control operations do. */
+/* Subtracts the header of self from a length that was answered below. Returns as control operations do. */
 static int
 upi_less_header(const struct xk_protocol *self, int op, int answered, void *argument)
 {
@@ -305,7 +305,7 @@ upi_less_header(const struct xk_protocol *self, int op, int answered, void *argu
 	return answered;
 }
 
-/* Returns an end's address from the header that s sends, in which the ends have changed places. */
+/* Returns an end's address from the header that s sends, in which the ends are exchanged. */
 static uint64_t
 upi_end(const struct xk_session *s, enum xk_field_end end)
 {
@@ -383,7 +383,7 @@ xk_get_participants(struct xk_session *s, struct xk_participants *participants)
 
 /* ---- numbers ---- */
 
-/* Returns whether the way down through edge leads to lower, past virtual protocols. */
+/* Returns whether edge leads down to lower, directly or through virtual protocols. */
 static bool
 upi_leads_to(const struct xk_edge *edge, const struct xk_protocol *lower)
 {

@@ -8,11 +8,11 @@
  * Rules for a protocol's author:
  * - The protocol that is handed a message owns it: it passes the message on, stores it, or drops it (xk_drop).
  * - demux and pop run as shepherds and may hand off at any UPI call: hold no lock across one.
- * - Never turn an outgoing shepherd upward: a push never ends in a demux.
- * - open may wait (for ARP, say). demux, pop, and what they call for a stranger's frame must not wait.
+ * - Never turn a shepherd from sending to delivering: a push must not end in a demux.
+ * - open may wait (for ARP, say). demux, pop and whatever they call for a stranger's frame must not wait.
  * - Deliver to a session with xk_pop only: it protects the session during its own upcall.
  * - hlp_receive gets the messages; hlp_type's number goes on the wire. A protocol with a header opens the one below
- *   with (self, self), a virtual protocol, which has none, with (self, its caller's hlp_type).
+ *   with (self, self). A virtual protocol, which has no header, passes (self, its caller's hlp_type).
  *
  * Unless a comment says otherwise, functions run in any shepherd and return 0 or -errno. Those that hand on a message
  * may hand off, and wait where the graph lets them (for a full device, or with order=session); the others never wait.
@@ -36,17 +36,17 @@ struct xk_kernel;
 struct xk_path;
 struct xk_protocol_type;
 
-/* An asynchronous call. The caller's; must exist until done. */
+/* An asynchronous call. Owned by the caller; must exist until `done` runs. */
 struct xk_call {
 	/* Runs in a shepherd when the call has ended, with its result. Takes reply (NULL on errors). May reuse call. */
 	void (*done)(struct xk_call *call, int status, struct xk_msg *reply);
-	struct xk_protocol *protocol; /* whose header the reply must have in one piece; NULL: none */
+	struct xk_protocol *protocol; /* its header must be in one piece in the reply; NULL: none */
 };
 
 /*
- * The operations of a protocol. push, pop and demux are of the realm ASYNC; call, call_pop and call_demux
- * of RPC (protocol.h). Missing entries: open fails with -EOPNOTSUPP; open_enable and open_disable use the
- * table (table.h), and fail likewise without one; open_done accepts; control asks the protocol below.
+ * The operations of a protocol. push, pop and demux belong to the realm ASYNC; call, call_pop and call_demux to RPC
+ * (protocol.h). Missing entries: open fails with -EOPNOTSUPP; open_enable and open_disable use the table (table.h), and
+ * fail likewise without one; open_done accepts; control asks the protocol below.
  *
  * A protocol that opens sessions below has demux or call_demux (asserted by xk_session_new, so
  * messages need no check). Both find the header of the protocol's type in one piece (header.h).
@@ -67,60 +67,70 @@ struct xk_protocol_ops {
 	void (*close_done)(struct xk_protocol *self, struct xk_session *session);
 	void (*demux)(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m);
 	int (*call_demux)(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m, struct xk_msg **reply);
-	/* Answers op (below), whose argument has op's type. -ENOTSUP: unknown; the protocol below is asked. */
+	/* Answers op (below), whose argument has op's type. -ENOTSUP: unknown, so the protocol below gets it. */
 	int (*control)(struct xk_protocol *self, int op, void *argument);
 	/*
-	 * A message that self pushed could not be delivered; called by the protocol below it (support/fault.h). May change
-	 * *report, to pass it on. Returns 0; -ENOENT: self cannot have sent such a message; -ENOTSUP: not interested. Must
-	 * not wait.
+	 * Handles a report that a message self pushed could not be delivered; the protocol below calls it
+	 * (support/fault.h). May change *report, to pass it on. Returns 0; -ENOENT: self cannot have sent such a
+	 * message; -ENOTSUP: not handled. Must not wait.
 	 */
 	int (*fault)(struct xk_protocol *self, struct xk_fault_report *report);
-	/* A port is up again or has another MTU: answers from below may have changed. Lowers first. Must not wait. */
+	/*
+	 * Called, lowers first, when a port is up again or has another MTU: query answers from below again. Must not
+	 * wait.
+	 */
 	void (*port_changed)(struct xk_protocol *self);
-	/* Stores the key of participants (consumed). If missing, these must be empty: the key is hlp_type's number. */
+	/*
+	 * Stores the key of participants, which it consumes. If missing, they must be empty: the key is hlp_type's
+	 * number.
+	 */
 	int (*passive_key)(struct xk_protocol *self, struct xk_protocol *hlp_type, struct xk_participants *participants,
 			   struct xk_key *key);
 	/* Returns the passive key under which s would be accepted. If missing: the number of its hlp_type. */
 	struct xk_key (*passive_key_of)(const struct xk_session *s);
 
-	/* The rest is for types with the flag XK_BY_FIELDS (receive.h). Each may be missing. */
+	/* The rest is for types with the flag XK_BY_FIELDS (receive.h). All of it is optional. */
 
 	/*
-	 * Returns the key of the session of a message with the header at p that came up lls, where the session below and the
-	 * fields that name sessions are not the key.
+	 * Returns the session key of a message that came up lls with the header at p. If missing, the key is lls and
+	 * the fields that name sessions.
 	 */
 	struct xk_key (*key)(struct xk_protocol *self, struct xk_session *lls, const uint8_t *p);
 	/*
-	 * Handles a message that is not usual: fragments, options, broadcasts. Its header is still unchecked. Takes m: hands it
-	 * to xk_receive_usual or xk_receive_checked, stores or drops it.
+	 * Handles an unusual message (a fragment, options, a broadcast), whose header is still unchecked. Takes m:
+	 * hands it to xk_receive_usual or xk_receive_checked, stores or drops it.
 	 */
 	void (*slow_path)(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m);
 	/*
-	 * Judges a message of no session, whose header lies in front of m, and whose payload's checksum may be wrong: has no
-	 * effects but on m's flags. Without `rare`, judges unusual messages of sessions, too. May change the passive key,
-	 * which is the local port or the number above. Returns 0, the reason to drop m, or XK_DROP_TAKEN: it has taken m.
+	 * Validates a message without a session. Its header lies in front of m, and its payload's checksum is not
+	 * verified yet, so this must change nothing but m's flags. Without `slow_path`, also validates sessions'
+	 * unusual messages. May change the passive key, which is the local port or the number above. Returns 0, the
+	 * reason to drop m, or XK_DROP_TAKEN if it took m.
 	 */
 	unsigned (*validate)(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m,
 			     struct xk_key *passive);
-	/* Tells the sender of an intact m, whose header lies in front of it, that no protocol takes it. m is dropped after. */
+	/*
+	 * Informs the sender of an intact m, with its header in front, that no protocol accepts it. The caller drops m.
+	 */
 	void (*refused)(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m);
 
 	/*
-	 * For paths (path.h), of types without that flag: returns the session to which demux would pop a usual message with the
-	 * header at p, whose lengths and sums are right, without effects. It must remain the one while it and lls stand;
-	 * if a later message may come up another lls, and would go elsewhere or change something then, the session is marked,
-	 * or the path's own work (path.h) says so. NULL: there is none such, or the message goes another way. If missing, paths end here.
+	 * For paths (path.h) through types without that flag. Returns the session to which demux would pop a usual
+	 * message with the header at p, correct lengths and correct checksums; has no effects. The answer must hold
+	 * while the session and lls exist. If a later message may come up another lls, and would then go elsewhere or
+	 * change something, the session is marked, or its path's own work (path.h) refuses. NULL: there is no such
+	 * session, or demux would do something else. If missing, paths end here.
 	 */
 	struct xk_session *(*find)(struct xk_protocol *self, struct xk_session *lls, const uint8_t *p);
 };
 
 /*
- * The operations of a session. push and pop exist where messages pass: they are called unchecked.
- * A missing call, call_async or call_pop fails with -EOPNOTSUPP; the rest is optional.
+ * The operations of a session. push and pop must exist wherever messages pass: they are called without a check. A
+ * missing call, call_async or call_pop fails with -EOPNOTSUPP; the rest is optional.
  */
 struct xk_session_ops {
-	size_t size; /* of its struct, which begins with struct xk_session; 0: only that */
-	/* Sets up a new, zeroed session from the table's `how`. Nobody can find it; errors close it. Must not wait. */
+	size_t size; /* of the session's struct, which begins with struct xk_session; 0: only that */
+	/* Sets up a new, zeroed session, not bound yet, from the table's `how`. Errors close it. Must not wait. */
 	int (*setup)(struct xk_session *s, const void *how);
 	int (*push)(struct xk_session *s, struct xk_msg *m);
 	void (*pop)(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, const void *hdr);
@@ -132,26 +142,27 @@ struct xk_session_ops {
 	/* Runs when an hlp closes s, before its reference, perhaps not the last, is given back. Must not wait. */
 	void (*let_go)(struct xk_session *s);
 	/*
-	 * Runs after the last reference, with s unbound; then s->lls is closed, and s freed once no shepherd is in it: one
-	 * may still be in s's pop. Must not wait, but for s's locks.
+	 * Runs after the last reference, with s unbound; then s->lls is closed, and s freed once no shepherd is in it:
+	 * one may still be in s's pop. Must not wait, except for s's locks.
 	 */
 	void (*close)(struct xk_session *s);
-	int (*control)(struct xk_session *s, int op, void *argument); /* as a protocol's; the session below is asked */
-	/* Of types with the flag XK_BY_FIELDS: sends m, longer than sends.whole, not than sends.longest. Takes m. */
+	/* As a protocol's control; unknown operations go to the session below. */
+	int (*control)(struct xk_session *s, int op, void *argument);
+	/* For types with XK_BY_FIELDS: sends m, longer than sends.whole but not than sends.longest. Takes m. */
 	int (*divide)(struct xk_session *s, struct xk_msg *m);
 	/*
-	 * Of sessions whose paths do work of their own (XK_PATH_TO_OWN in path.h), and of no others: returns what the path
-	 * must know of `from`, the session that its first message came up. Must not wait.
+	 * For sessions whose paths do work of their own (XK_PATH_TO_OWN in path.h), and no others. Returns the state
+	 * that the path needs from `from`, the session that its first message came up. Must not wait.
 	 */
 	uint64_t (*path_state)(const struct xk_session *s, const struct xk_session *from);
-	/* Pushes this layer's part onto those of the lower layers. If missing: the ends that `sends` names, if it does. */
+	/* Pushes this layer's part onto those of the lower layers. If missing: pushes the ends that `sends` names. */
 	int (*get_participants)(struct xk_session *s, struct xk_participants *participants);
 };
 
 enum xk_implicit { XK_IMPLICIT_HANDOFF, XK_IMPLICIT_SPIN, XK_IMPLICIT_FAIL };
 enum xk_resume { XK_RESUME_THREAD, XK_RESUME_DRIVER };
 
-/* A protocol's local numbers to choose from (support/ports.h). */
+/* The local numbers from which a protocol chooses (support/ports.h). */
 struct xk_ports {
 	uint32_t first, count;
 	uint64_t seed;           /* key of the peers' offsets; 0: all offsets are 0 */
@@ -186,8 +197,8 @@ struct xk_protocol {
 	_Atomic uint64_t **counts; /* by lane, then by position in the type's `counters`; see xk_count */
 	struct xk_table table;
 	struct xk_format format;  /* of its header */
-	_Atomic bool has_advised; /* the user was told how to get checksums computed (receive.c) */
-	_Atomic uint32_t lock;    /* of the cache, and of its own open_enables' counts */
+	_Atomic bool has_advised; /* has printed how to get checksums computed (receive.c) */
+	_Atomic uint32_t lock;    /* protects the cache, and the counts of its own open_enables */
 	_Atomic(struct xk_session_ops *)
 		path_ops;                /* its sessions' operations, with the push of paths; NULL: no path yet */
 	unsigned cache_count;            /* passively opened sessions */
@@ -196,8 +207,8 @@ struct xk_protocol {
 };
 
 /*
- * The work at an edge. The low bits hold the number of bytes that the upper gathers, the marks lie above
- * them: one comparison with a first segment's length finds both messages to gather and watched edges.
+ * The marks of an edge, above the number of bytes that the upper gathers. One comparison with a first segment's length
+ * therefore finds both messages to gather and watched edges.
  */
 enum xk_watch {
 	XK_WATCH_GATHER = (1 << 24) - 1, /* not a mark: these bits hold the number of bytes */
@@ -207,7 +218,7 @@ enum xk_watch {
 	XK_WATCH_COUNT = 1 << 27,        /* count and time messages */
 	XK_WATCH_OWNER = 1 << 28,        /* track the owners of messages */
 	XK_WATCH_SINK = 1 << 29,         /* show each message to the kernel's sink (trace.h) */
-	/* apply on the way down too */
+	/* those that also apply to messages going down */
 	XK_WATCH_DOWN = XK_WATCH_TRACE | XK_WATCH_COUNT | XK_WATCH_OWNER | XK_WATCH_SINK,
 	XK_WATCH_ANY = XK_WATCH_DOWN | XK_WATCH_EXPLICIT | XK_WATCH_BUDGET,
 };
@@ -219,7 +230,7 @@ enum xk_handoff_reason { XK_HANDOFF_EXPLICIT, XK_HANDOFF_IMPLICIT, XK_HANDOFF_TI
 /* Messages that have crossed an edge in one direction while counting was on (xk_kernel_count_edges). */
 struct xk_edge_count {
 	_Atomic uint64_t messages;
-	_Atomic uint64_t timed; /* the timed ones among them */
+	_Atomic uint64_t timed; /* those of them that were timed */
 	_Atomic uint64_t ns;    /* their time in the protocol they entered, without its callees */
 };
 
@@ -259,36 +270,37 @@ enum xk_pops {
 	XK_POPS_LAST = 1 << 2,     /* the session's own pop, which is pop_is_last */
 };
 
-enum { XK_SENDS_HEADER = 24 /* bytes of the longest header that is sent so */ };
+enum { XK_SENDS_HEADER = 24 /* bytes of the longest header in struct xk_sends */ };
 
 /*
- * What a session puts into its header, by which the framework sends (receive.h), also on paths (path.h). All but
- * `number`, and `whole` where it `adapts`, are the same in each message. Of types with the flag XK_BY_FIELDS it is filled
- * in from the fields before `setup`, which may change it, but for header_sum: the header is summed afterwards. Of other
- * types it is zero, unless `setup` sets it.
+ * A session's header as it is sent. The framework sends by it (receive.h), also on paths (path.h). Only `number`, and
+ * `whole` if the session `adapts`, differ between messages. For types with the flag XK_BY_FIELDS, the framework fills
+ * it in from the fields before `setup`, which may change it, except header_sum: the header is summed afterwards. For
+ * other types it is zero, unless `setup` sets it.
  */
 struct xk_sends {
-	uint8_t header[XK_SENDS_HEADER]; /* but for lengths, number and checksums */
-	uint64_t push_sum, pop_sum;      /* of the pseudo-headers, without lengths, of what is sent and what arrives */
+	uint8_t header[XK_SENDS_HEADER]; /* without lengths, number and checksums */
+	uint64_t push_sum, pop_sum;      /* of the pseudo-headers of sent and received messages, without lengths */
 	uint32_t header_sum;             /* of header */
-	uint32_t longest;                /* payload that may be pushed; UINT32_MAX: the session below knows */
-	_Atomic uint32_t whole;          /* payload that is sent in one piece */
+	uint32_t longest;                /* limit of a pushed payload; UINT32_MAX: that of the session below */
+	_Atomic uint32_t whole;          /* limit of a payload sent in one piece */
 	_Atomic uint16_t number;         /* of the next message */
 	bool sums;                       /* messages are sent with the checksum that covers the pseudo-header */
-	bool offloads;         /* ... which the port completes, where a message fits into a frame: sums is false */
+	bool offloads;         /* ... which the port completes if the message fits a frame; sums is then false */
 	bool adapts;           /* `whole` may change */
-	bool is_path;          /* paths may lead through: usual messages are handled as header.h says */
+	bool is_path;          /* paths may lead through: usual messages are handled as in header.h */
 	_Atomic bool from_any; /* its peer's messages may come up other sessions than lls */
 };
 
 /*
  * One end of a conversation; a protocol's own session state begins with this struct. The first cache line holds what
- * every message touches, the third what a header does; the fourth is the first of the protocol's own (asserted in upi.c).
+ * every message touches, the third what a header does; the fourth is the first of the protocol's own (asserted in
+ * upi.c).
  */
 struct xk_session {
 	_Alignas(64) struct xk_binding binding;     /* in map */
-	_Atomic bool used;                          /* since the cache of passive sessions has looked at it last */
-	_Atomic bool marked;                        /* its protocol's own (xk_session_marked) */
+	_Atomic bool used;                          /* since the cache of passive sessions checked it last */
+	_Atomic bool marked;                        /* for its protocol's use (xk_session_marked) */
 	uint8_t pops;                               /* enum xk_pops */
 	_Atomic(const struct xk_session_ops *) ops; /* its type's, or those of its paths (path.h) */
 	struct xk_edge *up;                         /* the edge to hlp_receive */
@@ -297,12 +309,12 @@ struct xk_session {
 
 	_Alignas(64) _Atomic uint32_t references; /* permanent ones and holds of parked shepherds (upi_session.c) */
 	bool cached;                              /* opened passively and kept while idle; under protocol's lock */
-	bool closing;                 /* closed by an hlp: goes once only the cache refers to it; likewise */
+	bool closing;                 /* closed by an hlp: freed once only the cache refers to it; likewise */
 	struct xk_protocol *protocol; /* the owner */
 	struct xk_protocol *hlp_type;
 	struct xk_order *order;             /* the queue of poppers; NULL: no order=session */
 	_Atomic(struct xk_session *) above; /* the session on this one, set by the protocol above */
-	union {                             /* the first until it is closed, then the second */
+	union {                             /* the first part until s is closed, then the second */
 		struct {
 			struct xk_session *cache_next, *cache_previous;
 			struct xk_map *map; /* where it is bound; NULL: nowhere */
@@ -360,14 +372,14 @@ xk_debug_reply(int result, struct xk_msg **reply)
 	return result;
 }
 
-/* Returns the only session on s, or NULL; valid as long as what a map resolves. */
+/* Returns the only session on s, or NULL; valid as long as an object resolved in a map. */
 static inline struct xk_session *
 xk_session_above(struct xk_session *s)
 {
 	return atomic_load_explicit(&s->above, memory_order_acquire);
 }
 
-/* Takes s off lls, unless another session stands there. */
+/* Detaches s from lls, unless another session is on it. */
 static inline void
 xk_session_leave(struct xk_session *s, struct xk_session *lls)
 {
@@ -377,7 +389,7 @@ xk_session_leave(struct xk_session *s, struct xk_session *lls)
 						memory_order_relaxed);
 }
 
-/* A bit of the session's own protocol, in a cache line that every message reads. Any context. */
+/* Return and set a bit for the use of s's protocol, in a cache line that every message reads. Any context. */
 static inline bool
 xk_session_marked(const struct xk_session *s)
 {
@@ -401,23 +413,23 @@ int xk_open(struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type, struc
 	    struct xk_participants *participants, struct xk_session **session);
 
 /*
- * Announces s, made because of an open_enable, to hlp_receive. Without an xk_duplicate by the hlp, s
- * lives while it is used and is among the `sessions` youngest of llp. Precedes the first message of
+ * Announces s, made because of an open_enable, to hlp_receive. Unless the hlp takes a reference (xk_duplicate), only
+ * llp's cache of `sessions` sessions keeps s: it closes those unused longest. The call precedes the first message of
  * the shepherd that made s, not those of others. Any result but 0 refuses s and drops the message.
  */
 int xk_open_done(struct xk_protocol *hlp_receive, struct xk_protocol *llp, struct xk_session *s,
 		 struct xk_protocol *hlp_type);
 
-/* Tells the protocol above that the peer has closed s. */
+/* Notifies the protocol above that the peer has closed s. */
 void xk_close_done(struct xk_session *s);
 
 /* Takes a permanent reference. Returns false if s is being closed. Any context. */
 bool xk_duplicate(struct xk_session *s);
 
 /*
- * Gives a permanent reference back; ignores NULL. After the last one, s leaves its map, its close
- * operation runs, its lls is closed, and s is freed once no shepherd can use it. A passively
- * opened session goes with the last reference of an hlp: later traffic opens a new one.
+ * Releases a permanent reference; ignores NULL. After the last one, s leaves its map, its close operation runs, its lls
+ * is closed, and s is freed once no shepherd can use it. A passively opened session ends with the last reference of an
+ * hlp: later traffic opens a new one.
  */
 void xk_close(struct xk_session *s);
 
@@ -440,7 +452,7 @@ xk_demux(struct xk_session *s, struct xk_msg *m)
 		edge->demux(edge->upper, s, m);
 }
 
-/* Notes that s was used. Several drivers may read its line of the cache for each message, so it is seldom written. */
+/* Notes that s was used. Writes only a change, because several drivers may read its cache line for each message. */
 static inline void
 xk_session_used(struct xk_session *s)
 {
@@ -473,13 +485,13 @@ xk_pop(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, const voi
 		xk_pop_within(s, lls, m, hdr);
 }
 
-/* The pop of a session that only hands on. */
+/* The pop of a session that only hands messages on. */
 void xk_pop_through(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, const void *hdr);
 
 /*
- * Sends m down s. Takes m, also on failure. A shepherd, or a foreign thread with a reference on
- * s; may hand off: hold no lock. Looks nothing up in a map: foreign threads take no part in
- * epochs. -EMSGSIZE (longer than XK_GET_MAX_PACKET), -ENOBUFS, or the error of a protocol below.
+ * Sends m down s. Takes m, also on failure. A shepherd, or a foreign thread with a reference on s; may hand off: hold
+ * no lock. Uses no map, because foreign threads take no part in epochs. -EMSGSIZE (longer than XK_GET_MAX_PACKET),
+ * -ENOBUFS, or the error of a protocol below.
  */
 static inline int
 xk_push(struct xk_session *s, struct xk_msg *m)
@@ -535,8 +547,8 @@ enum xk_drop_reason {
 	XK_DROP_UNEXPECTED, /* the protocol has no such operation */
 	XK_DROP_BAD_LENGTH,
 	XK_DROP_BAD_CHECKSUM,
-	XK_DROP_UNSUMMED, /* the sender left the checksum to a device that does not exist */
-	XK_DROP_TOO_BIG,  /* pushed */
+	XK_DROP_UNSUMMED, /* the sender left the checksum to a device, and none filled it in */
+	XK_DROP_TOO_BIG,  /* pushed, and longer than the limit */
 	XK_DROP_OWN,
 	XK_DROP_TAKEN = XK_DROP_OWN + 255, /* no reason: means "it was taken" where a function returns one */
 };
@@ -590,12 +602,13 @@ uint64_t xk_counter(const struct xk_protocol *self, unsigned counter);
 /* Sets a counter that shows a level instead of a count. Any context. */
 void xk_counter_set(struct xk_protocol *self, unsigned counter, uint64_t value);
 
-/* ---- asking ---- */
+/* ---- control ---- */
 
 /*
- * Declares the control operation op: its number, and the type of its argument (const: of an order; void: there is none).
- * A number has one meaning on all protocols. Those below 100 are the framework's, those from XK_CONTROL_OUTSIDE on of
- * protocols that are not in this tree; the others are declared by the header of the protocol that answers.
+ * Declares the control operation op: its number, and the type of its argument (const: it sets a value; void: there is
+ * none). A number has one meaning for all protocols. Numbers below 100 are the framework's, and those from
+ * XK_CONTROL_OUTSIDE on are for protocols outside this tree; the others are declared in the header of the protocol that
+ * answers.
  */
 #define XK_CONTROL_OP(op, number, type)                                                                                \
 	static inline void *op##_ARGUMENT(type *argument)                                                              \
@@ -610,30 +623,31 @@ XK_CONTROL_OP(XK_GET_MAX_PACKET, 0, uint32_t); /* bytes of the longest message t
 XK_CONTROL_OP(XK_GET_OPT_PACKET, 1, uint32_t); /* bytes of the longest that is not fragmented */
 XK_CONTROL_OP(XK_GET_MY_HOST, 2, uint64_t);    /* this host's address (the highest layer that has one answers) */
 XK_CONTROL_OP(XK_GET_PEER_HOST, 3, uint64_t);
-XK_CONTROL_OP(XK_GET_DESTINATION, 4,
-	      uint64_t); /* of messages that come up, if not XK_GET_MY_HOST: a broadcast address */
+/* the destination of arriving messages, if not XK_GET_MY_HOST: a broadcast address */
+XK_CONTROL_OP(XK_GET_DESTINATION, 4, uint64_t);
 XK_CONTROL_OP(XK_GET_LINK_ADDRESS, 5, uint64_t); /* the port's own link address */
 XK_CONTROL_OP(XK_GET_PEER_LINK, 6, uint64_t);    /* the peer's link address */
 XK_CONTROL_OP(XK_GET_OFFLOADS, 7, uint32_t);     /* enum xk_port_offload of the port below (platform.h) */
 XK_CONTROL_OP(XK_UNANSWERED, 8, void);           /* see xk_unanswered */
 
-/* xk_control and xk_control_protocol for an op that is not known here. Its argument must have op's type. */
+/* xk_control and xk_control_protocol, for an op that is no constant. The argument must have op's type. */
 int xk_control_op(struct xk_session *s, int op, void *argument);
 int xk_control_protocol_op(struct xk_protocol *self, int op, void *argument);
 
 /*
- * Asks a question, whose answer goes to *argument, or gives an order; the compiler checks the argument's type. What a
- * session or protocol does not know, it asks below, less its own header for XK_GET_MAX_PACKET and XK_GET_OPT_PACKET. The
- * framework knows what a session's `sends` says: lengths, and ends that are printed as hosts or link addresses.
- * Returns 0, or what op says; -ENOTSUP: nobody knows op; other errors: *argument is undefined.
+ * Gets a value, which goes to *argument, or sets one; the compiler checks the argument's type. An operation that a
+ * session or protocol does not implement goes to the one below; from the answer to XK_GET_MAX_PACKET and
+ * XK_GET_OPT_PACKET, its own header is subtracted. The framework answers from a session's `sends`: lengths, and ends
+ * that are printed as hosts or link addresses. Returns 0, or the result of op; -ENOTSUP: op is not implemented below
+ * either; other errors: *argument is undefined.
  */
 #define xk_control(s, op, argument) xk_control_op(s, op, op##_ARGUMENT(argument))
 #define xk_control_protocol(self, op, argument) xk_control_protocol_op(self, op, op##_ARGUMENT(argument))
 
 /*
- * Advises the protocols below s that its peer has not answered in time: the protocol that knows neighbours then
- * verifies this one's address (RFC 1122, 2.3.2.1). Call it at each time-out, before sending again, on the session that
- * the message went down. Sends nothing itself and never waits. Any context, also with locks held.
+ * Advises the protocols below s that its peer has not answered in time: the protocol that resolves link addresses then
+ * verifies the neighbour's (RFC 1122, 2.3.2.1). Call it at each timeout, before retransmitting, on the session that the
+ * message went down. Sends nothing itself and never waits. Any context, also with locks held.
  */
 static inline void
 xk_unanswered(struct xk_session *s)
@@ -677,9 +691,9 @@ xk_push_header(struct xk_session *s, struct xk_msg *m, size_t len)
 }
 
 /*
- * Makes a session of self, its own state zero, unbound, with one reference, the caller's: for protocols with other
- * tables than their own (table.h). hlp_receive must have an edge to self, or to a protocol that lends self's
- * sessions (XK_LENDS). Takes the caller's reference on lls (NULL: none). NULL: no memory; lls is still the caller's.
+ * Makes an unbound session of self, its own state zeroed, with one reference, the caller's. For protocols that cannot
+ * use xk_table_add (table.h). hlp_receive must have an edge to self, or to a protocol that lends self's sessions
+ * (XK_LENDS). Takes the caller's reference on lls (NULL: none). NULL: no memory; lls is still the caller's.
  */
 struct xk_session *xk_session_new(struct xk_protocol *self, const struct xk_session_ops *ops,
 				  struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
@@ -701,8 +715,8 @@ int xk_session_announce(struct xk_session *s);
 void xk_session_cache(struct xk_session *s);
 
 /*
- * Gives back a reference without closing s, which xk_close would, although others may still use it: one that s's own
- * protocol took, for a timer, say, or one that an hlp took for a message that it keeps.
+ * Releases a reference without closing s, which others may still use: one that s's own protocol took (for a timer,
+ * say), or that an hlp took for a message that it keeps.
  */
 void xk_session_release(struct xk_session *s);
 

@@ -1,4 +1,4 @@
-/* upi_drop.c - drops by name, missing headers, and the counters of protocols. */
+/* upi_drop.c - drops, headers that cannot be gathered or pushed, and the counters of protocols. */
 #include "xkernel/upi.h"
 
 #include <errno.h>
@@ -32,14 +32,14 @@ xk_drop_name(const struct xk_protocol_type *type, unsigned reason)
 	return reason < XK_DROP_OWN ? upi_common_drops[reason] : type->drops[reason - XK_DROP_OWN];
 }
 
-/* Reports a use of what the type of self does not declare. */
+/* Reports a use of something that self's type does not declare, and aborts. */
 __attribute__((noreturn, cold, format(printf, 2, 3))) static void
 upi_refuse(const struct xk_protocol *self, const char *format, ...)
 {
 	va_list arguments;
 
-	fprintf(stderr, "a type does not declare what is used: host \"%s\", protocol \"%s\" ",
-		self->kernel->config.name, self->name);
+	fprintf(stderr, "not declared in the type: host \"%s\", protocol \"%s\" ", self->kernel->config.name,
+		self->name);
 	va_start(arguments, format);
 	vfprintf(stderr, format, arguments);
 	va_end(arguments);

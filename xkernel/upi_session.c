@@ -19,7 +19,7 @@
 #define UPI_UNREACHABLE (1u << 30)
 #define UPI_COUNT (UPI_UNREACHABLE - 1)
 
-enum { UPI_CACHE_LOOKS = 16 }; /* sessions that are examined to make room for one */
+enum { UPI_CACHE_EXAMINED = 16 }; /* sessions that are examined to make room for one */
 
 static void
 session_free(struct xk_session *s)
@@ -55,8 +55,8 @@ session_unreachable(struct xk_retired *retired)
 }
 
 /*
- * Removes the paths to s, which is dead, from their tables, perhaps once more. Sessions
- * below count as used, since what has come up the paths has passed them.
+ * Removes the paths to s, which is dead, from their tables; may be called again. Marks the sessions below as used,
+ * because messages on the paths bypassed them.
  */
 static void
 session_forget_paths(struct xk_session *s)
@@ -79,7 +79,7 @@ session_destroy(struct xk_session *s)
 
 	if (!atomic_compare_exchange_strong_explicit(&s->references, &none, UPI_DEAD, memory_order_acq_rel,
 						     memory_order_relaxed))
-		return; /* another shepherd has taken a reference since, or destroys it already */
+		return; /* another shepherd has taken a reference since, or is destroying it already */
 	xk_trace(s->protocol, XK_TRACE_EVENTS, "session of %s closed", xk_hlp_receive(s)->name);
 	if (xk_unlikely(s->protocol->shown_level >= XK_TRACE_EVENTS))
 		xk_trace_session(s, false);
@@ -105,8 +105,8 @@ session_release(struct xk_session *s)
 }
 
 /*
- * Holds s for a parking shepherd. A dead session has closed the one below already, but code that runs in it may
- * still push there: so that one is held as well. Whether a session is dead does not change while it is held.
+ * Holds s for a parking shepherd. A dead session has closed the one below already, but code that runs in it may still
+ * push there, so that one is held as well. Whether a session is dead does not change while it is held.
  */
 static void
 session_hold(struct xk_session *s)
@@ -192,15 +192,15 @@ cache_holds_alone(const struct xk_session *s)
 }
 
 /*
- * Takes the session that makes room out of the cache, under its lock; NULL: none of those examined is idle. A
- * session that was used since the last look gets a second chance. If all were used, the first idle one goes.
+ * Removes a session from the cache to make room, under its lock. NULL: none of those examined is idle. A session that
+ * was used since it was last examined gets a second chance. If all were used, the first idle one goes.
  */
 static struct xk_session *
 cache_pick(struct xk_protocol *self)
 {
 	struct xk_session *pick = NULL;
 
-	for (unsigned i = 0; i < UPI_CACHE_LOOKS && i < self->cache_count; i++) {
+	for (unsigned i = 0; i < UPI_CACHE_EXAMINED && i < self->cache_count; i++) {
 		struct xk_session *s = self->cache_oldest;
 		bool used = atomic_load_explicit(&s->used, memory_order_relaxed), idle = cache_holds_alone(s);
 
@@ -216,7 +216,7 @@ cache_pick(struct xk_protocol *self)
 	return pick;
 }
 
-/* Gives back the cache's references on sessions that were taken out and are linked by cache_next. */
+/* Releases the cache's references on sessions that were removed and are linked by cache_next. */
 static void
 cache_release(struct xk_session *unwanted)
 {
@@ -228,7 +228,7 @@ cache_release(struct xk_session *unwanted)
 	}
 }
 
-/* If sessions in use have made the cache outgrow its size, two go for each new one, until it has shrunk. */
+/* If sessions in use have made the cache outgrow its size, two leave for each new one, until it has shrunk. */
 void
 xk_session_cache(struct xk_session *s)
 {
@@ -268,8 +268,8 @@ xk_session_uncache(struct xk_protocol *self, bool (*wanted)(struct xk_session *s
 }
 
 /*
- * Gives a reference back; closes: it was an hlp's. A session that an hlp has closed leaves the cache
- * when nothing else refers to it. The lock makes the last of several concurrent callers see that.
+ * Releases a reference; closes: it was an hlp's. A session that an hlp has closed leaves the cache when nothing else
+ * refers to it. The lock makes the last of several concurrent callers see that.
  */
 static void
 session_let_go(struct xk_session *s, bool closes)
@@ -301,7 +301,7 @@ xk_close(struct xk_session *s)
 }
 
 /*
- * Gives a reference back. With more than two, it is neither the last one nor the last besides the cache's, so the lock is
+ * Releases a reference. Of more than two, it is neither the last one nor the last besides the cache's, so the lock is
  * not needed.
  */
 void

@@ -403,7 +403,7 @@ dpdk_buffer_free(struct xk_platform *platform, struct xk_msg *segment)
 
 	(void)platform;
 	if (xk_unlikely(xk_msg_is_given_up(segment)))
-		xk_msg_misused(segment, "gives up");
+		xk_msg_misused(segment, "frees");
 	segment->references = (_Atomic uint16_t *)(uintptr_t)&dpdk_given_up;
 	segment->len = segment->total = 0;
 	dpdk_give(dpdk_buffer_of(segment)); /* covers accesses through this view, whether or not it is the last */

@@ -455,7 +455,7 @@ memory_buffer_free_view(struct memory_platform *self, struct memory_block *block
 	bool is_mine = memory_is_mine(self);
 
 	if (xk_msg_is_given_up(segment))
-		xk_msg_misused(segment, "gives up");
+		xk_msg_misused(segment, "frees");
 	if (segment == &block->segment) {
 		segment->len = segment->total = 0;
 		segment->references = (_Atomic uint16_t *)(uintptr_t)&memory_given_up;

@@ -38,12 +38,12 @@ none() {
 
 made freed_and_pushed 'pushes to "udp" a message that it has freed or dropped itself.*it was freed in mistake_push'
 made dropped_and_pushed 'pushes to "udp" a message that it has freed or dropped itself.*it was freed in xk_drop'
-made kept_and_pushed 'pushes to "udp" a message that it gave away before: "port" had it last, and has given it up'
+made kept_and_pushed 'pushes to "udp" a message that it no longer owns: "port" had it last, and has freed it'
 made kept_and_freed 'pushes to "udp" a message that it has freed or dropped itself.*it was freed in mistake_push'
-made freed_twice 'gives up a message that it has given up already.*it was freed in mistake_pop'
+made freed_twice 'frees a message that it has already freed.*it was freed in mistake_pop'
 made freed_and_delivered 'delivers to "udptest" a message that it has freed or dropped itself.*it was freed in mistake_pop'
 made popped_too_much 'has taken more bytes off a message than there were'
-made delivered_twice 'delivers to "udptest" a message that it gave away before'
+made delivered_twice 'delivers to "udptest" a message that it no longer owns'
 lost "$xk" run "$net" --link sim --quiet --set server.mistake.makes=never_freed
 lost "$udptest" --graph "$graph" --link sim --mode ipp --rounds 20 --trace --set server:mistake.makes=never_freed
 
@@ -51,11 +51,11 @@ expect "keeps in xk run" 0 'host "server", protocol "mistake" counts 3 buffers a
 	"$xk" run "$net" --link sim --quiet --set server.mistake.makes=keeps
 
 untraced freed_and_pushed 'crossing "udptest" -> "mistake" -> "udp".*it was freed in mistake_push'
-untraced dropped_and_pushed 'puts a header on a message that was given up already.*: "mistake" had it last'
+untraced dropped_and_pushed 'puts a header on a message that was already freed.*: "mistake" had it last'
 untraced kept_and_freed 'it was freed in mistake_push'
 untraced freed_twice 'it was freed in mistake_pop'
 untraced freed_and_delivered 'it was freed in mistake_pop'
-untraced delivered_twice 'a message that was given up already, crossing "mistake" -> "udptest" upward'
+untraced delivered_twice 'a message that was already freed, crossing "mistake" -> "udptest" upward'
 
 # ---- waiting, and locks ------------------------------------------------------------------------------------------------
 
@@ -65,10 +65,10 @@ waits() {
 		--set "server.mistake.makes=$1" --set "client.mistake.makes=$1"
 }
 
-waits waits_forever 1 'host "server", protocol "mistake": 1 arriving message waits in mistake_pop, for 2 s, without a time-out: demux and pop must not wait'
+waits waits_forever 1 'host "server", protocol "mistake": 1 arriving message waits in mistake_pop, for 2 s, without a timeout: demux and pop must not wait'
 check "waits_forever in xk run: it is in the table" "$(cat "$work/out" "$work/err")" \
 	grep -q '^mistake.messages_parked  *1  *1$' "$work/err"
-waits waits_long 0 'host "server", protocol "mistake": 1 arriving message waits in mistake_pop, for 2 s, with a time-out'
+waits waits_long 0 'host "server", protocol "mistake": 1 arriving message waits in mistake_pop, for 2 s, with a timeout'
 waits refuses_to_end 1 'watchdog: host "server", protocol "mistake" has computed for 0.5 s.*in its operation pop [(]mistake_pop'
 waits unset_semaphore 134 'host "server", protocol "mistake" waits, crossing "udp" -> "mistake" upward.*; the semaphore was never initialized'
 waits static_semaphore 134 'host "client", protocol "mistake" waits.*; the semaphore of host "server", protocol "mistake" is another host.s'
@@ -83,7 +83,7 @@ waits locked_end 134 'a lock is held for too long: host "server": a message has 
 # in a pop is reported while it sleeps, and a second signal ends it.
 for mode in ipp regular; do
 	expect "waits_forever in udptest, mode $mode" 1 \
-		'host "server", protocol "mistake": 1 arriving message waits in mistake_pop, for [0-9.]* s, without a time-out' \
+		'host "server", protocol "mistake": 1 arriving message waits in mistake_pop, for [0-9.]* s, without a timeout' \
 		"$udptest" --graph "$graph" --link memory --mode "$mode" --rounds 20 --set server:mistake.makes=waits_forever \
 		--set udptest.timeout=20ms
 	spawn "$mode" "$udptest" --graph "$graph" --link memory --mode "$mode" --rounds 100 --watchdog 300ms \
@@ -114,7 +114,7 @@ for list in drops settings lowers fields values; do
 		"$build/tests/xk_unended_$list" protocols
 done
 expect "no open" 1 'protocol "mistake": it offers XK_ASYNC, and its `ops` have no `open`' "$build/tests/xk_lacks_open" protocols
-expect "no demux" 1 'protocol "mistake": it stands on others, and its `ops` have neither `demux` nor `call_demux`' \
+expect "no demux" 1 'protocol "mistake": it has lowers, and its `ops` have neither `demux` nor `call_demux`' \
 	"$build/tests/xk_lacks_demux" protocols
 
 # control OPERATION POINTER: an argument of another type than the operation's does not compile.

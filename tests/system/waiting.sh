@@ -15,7 +15,7 @@ refused waits_forever 'a wait that may not end: host "server", protocol "mistake
 refused locked_push 'a lock is held for too long: host "server", protocol "mistake" pushes a message, crossing "udptest" -> "mistake", in its operation push.*, and holds the lock of protocol "mistake"'
 refused locked_wait 'a lock is held for too long: host "server", protocol "mistake" waits, .*, and holds the lock of protocol "mistake"'
 refused locked_end 'a lock is held for too long: host "server": a message has ended and left the lock of protocol "mistake" taken'
-refused unlocks 'a lock that is not held is given back: host "server", protocol "mistake" unlocks, crossing "udp" -> "mistake" upward.*the lock is of protocol "mistake"'
+refused unlocks 'a lock that is not held is released: host "server", protocol "mistake" unlocks, crossing "udp" -> "mistake" upward.*the lock belongs to protocol "mistake"'
 refused delivers_below 'protocol "mistake" delivers a message to itself: it has given xk_demux the session of "udp" below instead of its own [(]mistake_pop'
 refused pops_below 'protocol "mistake" pops a message at a session of "udp": xk_pop takes a session of the protocol that has the message [(]mistake_pop'
 refused pushes_on_its_own 'protocol "mistake" pushes a message to itself: it has given xk_push its own session instead of the one below [(]mistake_push'
@@ -30,11 +30,11 @@ if "$xk" --version | grep -q 'without DPDK'; then
 	ok "freed messages that are touched (not tried: this build has no DPDK)"
 else
 	while read -r makes what; do
-		expect "$makes" 134 "protocol \"mistake\" $what a message that it has given up already.*it was freed in mistake_pop" \
+		expect "$makes" 134 "protocol \"mistake\" $what a message that it has already freed.*it was freed in mistake_pop" \
 			"$build/tests/udptest_mistake" --graph tests/mistakes/mistake.dot --link ring --mode ipp --rounds 20 \
 			--set "server:mistake.makes=$makes"
 	done <<'END'
-freed_and_measured asks the length of
+freed_and_measured reads the length of
 freed_and_cut cuts
 END
 fi

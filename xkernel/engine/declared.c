@@ -1,6 +1,6 @@
 /*
- * declared.c - checks protocols' declarations before anything runs. The lengths of lists and the names of types' objects
- * come from the symbol table.
+ * declared.c - checks protocols' declarations before anything runs. The lengths of lists and the names of types'
+ * objects come from the symbol table.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -51,7 +51,7 @@ declared_list(struct declared *d, const char *name, const void *list, size_t siz
 	return false;
 }
 
-/* Returns whether all lists of the type have their ends. */
+/* Returns whether all lists of the type are terminated. */
 static bool
 declared_lists(struct declared *d, const struct xk_protocol_type *type)
 {
@@ -68,7 +68,7 @@ declared_lists(struct declared *d, const struct xk_protocol_type *type)
 	return d->good;
 }
 
-/* Checks that the type is called as its object, xk_type_NAME, by which the program's table finds it. */
+/* Checks that the type has the name of its object, xk_type_NAME, by which the program's table finds it. */
 static bool
 declared_name(struct declared *d, const struct xk_protocol_type *type)
 {
@@ -88,7 +88,7 @@ declared_name(struct declared *d, const struct xk_protocol_type *type)
 	return false;
 }
 
-/* Checks sizes, and operations that the framework calls without asking whether they are there. */
+/* Checks sizes, and operations that the framework calls without checking for NULL. */
 static void
 declared_operations(struct declared *d, const struct xk_protocol_type *type)
 {
@@ -104,7 +104,7 @@ declared_operations(struct declared *d, const struct xk_protocol_type *type)
 	else if ((type->offers & XK_ASYNC) != 0 && type->ops->open == NULL)
 		declared_refuse(d, "it offers XK_ASYNC, and its `ops` have no `open`");
 	else if (ops != NULL && type->lowers != NULL && type->ops->demux == NULL && type->ops->call_demux == NULL)
-		declared_refuse(d, "it stands on others, and its `ops` have neither `demux` nor `call_demux`");
+		declared_refuse(d, "it has lowers, and its `ops` have neither `demux` nor `call_demux`");
 	if (ops == NULL)
 		return;
 	if (ops->size != 0 && ops->size < sizeof(struct xk_session))
@@ -130,7 +130,7 @@ declared_fields(struct declared *d, const struct xk_protocol_type *type)
 				type->header * 8);
 }
 
-/* Checks the fields that name the two ends: in what is sent, each stands in the other's place. */
+/* Checks the fields that name the two ends, which are exchanged in sent messages. */
 static void
 declared_ends(struct declared *d, const struct xk_protocol_type *type)
 {
@@ -197,7 +197,7 @@ declared_messages(struct declared *d, const struct xk_protocol_type *type)
 				type->ops->passive_key == NULL ? "passive_key" : "passive_key_of");
 }
 
-/* Checks that each setting lies in the protocol's own part of an instance, and that its initial value is one. */
+/* Checks that each setting lies in the protocol's own part of an instance, and that its initial value is valid. */
 static void
 declared_settings(struct declared *d, const struct xk_protocol_type *type)
 {
@@ -221,7 +221,7 @@ declared_settings(struct declared *d, const struct xk_protocol_type *type)
 	free(instance);
 }
 
-/* Later checks rely on earlier ones. */
+/* Checks one type. Later checks rely on earlier ones. */
 static void
 declared_see(struct declared *d, const struct xk_protocol_type *type)
 {

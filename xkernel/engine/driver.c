@@ -2,9 +2,9 @@
  * driver.c - takes frames from the ports and carries them (IPP) or gives them to the pool (regular).
  *
  * A turn takes at most XK_BURST frames, then resumes the shepherds that are runnable by then (those that become
- * runnable later wait for the next turn and cannot prolong this one), then fires due events. At its end it sends what
- * was pushed and releases what has no readers left. An idle driver polls or sleeps, by policy. While the input queue is
- * full it takes no frames: overload drops early, in the device.
+ * runnable later wait for the next turn and cannot prolong this one), then fires due events. At its end it sends the
+ * frames that were pushed and releases retired objects without readers. An idle driver polls or sleeps, by policy.
+ * While the input queue is full it takes no frames: overload drops early, in the device.
  *
  * The loop runs on a detachable stack. Every call that carries something may return on another thread because the stack
  * has left the driver meanwhile; the loop checks after each. All state is in struct xk_driver: a stack belongs to one
@@ -18,22 +18,22 @@
 #include "xkernel/engine/engine.h"
 
 enum {
-	DRIVER_CONTROL_NS = 1000 * 1000, /* between two looks at signals and control while polling */
+	DRIVER_CONTROL_NS = 1000 * 1000, /* between two checks of signals and control while polling */
 	DRIVER_STUCK_NS = 50 * 1000,     /* before a full device is tried again */
 	DRIVER_FRESH_NS = 100 * 1000,    /* approximate age of the last clock reading while messages come */
-	DRIVER_LOOKS = 8,                /* looks at the ports in an idle turn; a look costs less than a turn */
+	DRIVER_POLLS = 8,                /* polls of the ports in an idle turn; a poll costs less than a turn */
 };
 #define DRIVER_STALLED_NS (1000 * 1000 * 1000ull)
 #define DRIVER_NOT_BUSY UINT64_MAX
 
-/* Counts the runnable shepherds. The driver's thread only, as what follows. */
+/* Counts the runnable shepherds. The driver's thread only, like the functions below. */
 static unsigned
 driver_runnable(struct xk_driver *driver)
 {
 	return driver->own_runnable + atomic_load_explicit(&driver->runnable, memory_order_seq_cst);
 }
 
-/* Has this turn resume all shepherds that are runnable by now; there are some. */
+/* Makes this turn resume all shepherds that are runnable now; there are some. */
 __attribute__((noinline)) static void
 driver_plan_resumes(struct xk_driver *driver)
 {
@@ -57,8 +57,8 @@ driver_give_up(struct xk_runner *runner, void *argument)
 }
 
 /*
- * Continues with the next runnable shepherd; there is one. This frees `self`, which was running the driver's loop; if the
- * driver takes that stack again before others do, the loop continues here.
+ * Continues with the next runnable shepherd, which must exist. This frees `self`, which was running the driver's loop;
+ * if the driver takes that stack again before others do, the loop continues here.
  */
 __attribute__((noinline)) static void
 driver_resume(struct xk_shepherd *self)
@@ -186,11 +186,11 @@ driver_take(struct xk_driver *driver, struct xk_kernel *kernel, enum xk_mode mod
 }
 
 /*
- * Reports that all input threads wait in the middle of a message while more are queued. The first driver to see it
- * notes the time; whichever driver sees it a second later reports it, and again each second.
+ * Reports that all input threads wait in the middle of a message while more are queued. The first driver to see this
+ * notes the time. Any driver that sees it a second later reports it, and again each second.
  */
 __attribute__((noinline)) static void
-driver_look_for_stall(struct xk_driver *driver)
+driver_check_stall(struct xk_driver *driver)
 {
 	struct xk_kernel *kernel = driver->kernel;
 	struct xk_pool *pool = &kernel->pool;
@@ -239,13 +239,13 @@ driver_deadline(const struct xk_driver *driver)
 }
 
 /*
- * Returns whether something came up before the driver was marked as sleeping, for which nothing will wake it. full: the
- * input queue was full, so the ports do not wake the driver; the pool does, but only if the queue still is full.
+ * Returns whether work came before the driver was marked as sleeping: nothing will wake it for that. full: the input
+ * queue was full, so the ports do not wake the driver; the pool does, but only if the queue is still full.
  */
 static bool
 driver_must_stay(struct xk_driver *driver, uint64_t deadline_ns, bool full)
 {
-	/* A platform's own threads take turns: no other ran since the last look, and an arriving frame calls wake. */
+	/* A platform's own threads take turns: no other ran since the last check, and an arriving frame calls wake. */
 	if (driver->platform->threads != NULL && !full)
 		return driver_runnable(driver) > 0 || atomic_load_explicit(&driver->halted, memory_order_relaxed);
 	return driver_runnable(driver) > 0 || atomic_load_explicit(&driver->halted, memory_order_seq_cst) ||
@@ -258,13 +258,13 @@ driver_sleep(struct xk_driver *driver)
 {
 	struct xk_kernel *kernel = driver->kernel;
 	bool full = kernel->mode == XK_REGULAR && xk_pool_room(&kernel->pool, driver) == 0;
-	/* Frames that it may not take must not wake it. Whoever lets it take them again wakes it. */
-	bool deaf = full || atomic_load_explicit(&driver->paused, memory_order_acquire);
+	/* Frames that it may not take must not wake it. It is woken when it may take them again. */
+	bool ignores_ports = full || atomic_load_explicit(&driver->paused, memory_order_acquire);
 	uint64_t deadline_ns;
 
 	for (struct xk_port *port = driver->ports; port != NULL; port = port->beside) {
 		xk_transmit_release(port);
-		if (!deaf)
+		if (!ignores_ports)
 			port->ops->arm(port);
 	}
 	deadline_ns = driver_deadline(driver);
@@ -281,7 +281,7 @@ driver_sleep(struct xk_driver *driver)
 	}
 	atomic_store_explicit(&driver->sleeping, 0, memory_order_seq_cst);
 	for (struct xk_port *port = driver->ports; port != NULL; port = port->beside) {
-		if (!deaf)
+		if (!ignores_ports)
 			port->ops->disarm(port);
 		xk_transmit_acquire(port);
 	}
@@ -296,7 +296,7 @@ driver_serve_control(struct xk_driver *driver)
 		driver->platform->ops->poll_control(driver->platform);
 }
 
-/* Sleeps or, while the driver is to poll, yields the core to whoever may need it, or looks at the ports some more. */
+/* Sleeps or, while the driver is to poll, yields the core if others may need it, or polls the ports some more. */
 __attribute__((noinline)) static void
 driver_idle(struct xk_driver *driver)
 {
@@ -311,7 +311,7 @@ driver_idle(struct xk_driver *driver)
 		driver_sleep(driver);
 		return;
 	}
-	/* Other programs poll on this core, or threads of this kernel work: their frames need not wait for us. */
+	/* Other programs poll on this core, or threads of this kernel work: release transmit for their frames. */
 	if (config->yields || atomic_load_explicit(&kernel->busy, memory_order_relaxed) > 0 ||
 	    atomic_load_explicit(&kernel->applications, memory_order_relaxed) !=
 		    atomic_load_explicit(&kernel->applications_blocked, memory_order_relaxed)) {
@@ -324,7 +324,7 @@ driver_idle(struct xk_driver *driver)
 	}
 	if (atomic_load_explicit(&driver->takes_turns, memory_order_relaxed))
 		return;
-	for (unsigned looks = 1; looks < DRIVER_LOOKS && driver_runnable(driver) == 0; looks++)
+	for (unsigned polled = 1; polled < DRIVER_POLLS && driver_runnable(driver) == 0; polled++)
 		if (driver_take(driver, kernel, kernel->mode)) {
 			driver->busy_ns = driver->now_ns;
 			return;
@@ -357,7 +357,7 @@ driver_read_clock(struct xk_driver *driver, struct xk_kernel *kernel)
 		driver->events_due = true;
 }
 
-/* The rest of a turn that has no message for the driver itself to carry. */
+/* Runs the rest of a turn in which the driver itself has no message to carry. */
 __attribute__((noinline)) static void
 driver_turn_without(struct xk_driver *driver, bool worked)
 {
@@ -371,7 +371,7 @@ driver_turn_without(struct xk_driver *driver, bool worked)
 	if (driver_runnable(driver) > 0)
 		driver_plan_resumes(driver);
 	if (driver->kernel->mode == XK_REGULAR)
-		driver_look_for_stall(driver);
+		driver_check_stall(driver);
 	if (worked || driver->resumes_left > 0 || driver->events_due)
 		driver->busy_ns = driver->now_ns;
 	else
@@ -384,7 +384,7 @@ driver_turn(struct xk_driver *driver)
 	struct xk_kernel *kernel = driver->kernel;
 	bool worked;
 
-	/* The end of the previous turn. */
+	/* the end of the previous turn */
 	for (struct xk_port *port = driver->ports; port != NULL; port = port->beside)
 		xk_transmit_flush(port);
 	xk_reader_pass(&driver->runner.shepherd.reader);
@@ -444,7 +444,7 @@ driver_is_to_end(struct xk_shepherd *self, struct xk_driver *driver)
 		return true;
 	driver->resting = self;
 	xk_shepherd_switch(self->runner, self, NULL, false, NULL, NULL);
-	/* If the clock stands still, an earlier turn's busy_ns would look like this turn's. */
+	/* If the clock stands still, an earlier turn's busy_ns would seem to be this turn's. */
 	driver->busy_ns = DRIVER_NOT_BUSY;
 	return !atomic_load_explicit(&driver->takes_turns, memory_order_relaxed);
 }

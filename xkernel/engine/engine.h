@@ -1,4 +1,4 @@
-/* engine.h - the inside of the engine, for files of xkernel/ only: the kernel's parts and the calls between them. */
+/* engine.h - the engine's internals, for files of xkernel/ only: the kernel's parts and the calls between them. */
 #ifndef XK_ENGINE_H
 #define XK_ENGINE_H
 
@@ -46,7 +46,7 @@ struct xk_meter {
 
 struct xk_shepherd {
 	struct xk_shepherd_head head;
-	struct xk_runner *runner; /* the thread that runs it now; NULL: it is parked or on its way */
+	struct xk_runner *runner; /* the thread that runs it now; NULL: it is parked or runnable */
 	struct xk_kernel *kernel;
 	struct xk_driver *driver; /* the stack's owner; on a thread's own stack: the driver that took its message */
 	struct xk_reader reader;  /* of the kernel's epochs */
@@ -54,7 +54,7 @@ struct xk_shepherd {
 	bool charged;             /* budgets: what it carries has been accounted for */
 	bool in_loop;             /* free, and still inside the driver's loop: it need not be prepared again */
 	uint8_t load;             /* enum xk_load */
-	const struct xk_protocol *lock_owner; /* of the one that was taken last; debug builds */
+	const struct xk_protocol *lock_owner; /* of the lock taken last; debug builds */
 	uint64_t started_ns;                  /* budgets: when the driver took up the message; time parked is added */
 	struct xk_shepherd *next;             /* in the list of free stacks, or runnable */
 	struct xk_context context;
@@ -82,7 +82,7 @@ struct xk_runner {
 	_Atomic uint64_t stack_switches, clock_reads, locks; /* this thread's counts */
 	_Atomic uint64_t carried; /* messages, shepherds and events; drivers count turns instead */
 	_Atomic uint64_t atomics; /* read-modify-writes; debug builds: counted.h */
-	_Atomic bool rests;       /* waits for work or a signal: no watchdog need look at it */
+	_Atomic bool rests;       /* waits for work or a signal, so watchdogs ignore it */
 
 	struct xk_context own;            /* the thread's own stack, while it runs a detachable one */
 	struct xk_shepherd shepherd;      /* the thread's, on its own stack */
@@ -93,12 +93,12 @@ struct xk_runner {
 	_Atomic int tid;  /* 0: not running, or not counted, or a platform's own */
 	bool uncounted;   /* the program's thread, for one turn: counting its switches would cost more than the turn */
 	struct xk_token token; /* on which an idle pool thread waits */
-	struct xk_work given;  /* to that thread; if empty, it looks for work itself */
+	struct xk_work given;  /* to that thread; if empty, it finds work itself */
 	struct xk_runner *idle_next;
 	struct xk_runner *all_next;
 };
 
-/* Sets what xk_self returns on this thread (self.c, compiled apart: no other file reads thread-locals). */
+/* Sets what xk_self returns on this thread (self.c, compiled separately: no other file reads thread-locals). */
 void xk_self_set(struct xk_shepherd *shepherd);
 
 static inline bool
@@ -120,7 +120,7 @@ bool xk_shepherd_handoff(struct xk_shepherd *self, enum xk_handoff_reason reason
 
 /*
  * Charges the graph's budget with the message that self carries on the driver, when the message ends or leaves. Once
- * per message. caught: a check has caught a message over budget, so it is not counted as an overrun.
+ * per message. caught: a check found the message over budget, so it is no overrun.
  */
 void xk_shepherd_charge(struct xk_shepherd *self, bool caught);
 
@@ -128,7 +128,7 @@ void xk_shepherd_charge(struct xk_shepherd *self, bool caught);
 bool xk_shepherd_park(struct xk_shepherd *self, void (*after)(struct xk_runner *runner, void *argument),
 		      void *argument);
 
-/* Notes that self is in no session: what it carries begins, or has ended. */
+/* Notes that self is in no session: its load begins or has ended. */
 static inline void
 xk_shepherd_is_out(struct xk_shepherd *self)
 {
@@ -243,7 +243,7 @@ int xk_pool_prepare(struct xk_pool *pool, enum xk_mode mode, unsigned drivers);
 /* Starts or ends threads until there are count. Main thread. 0 or -EAGAIN. */
 int xk_pool_resize(struct xk_kernel *kernel, unsigned count);
 /*
- * Returns how many messages the queue has room for; driver is woken if it was 0 and there is room again. Other drivers
+ * Returns how many messages the queue has room for; after 0, driver is woken once there is room again. Other drivers
  * may take the same room: see xk_pool_put.
  */
 unsigned xk_pool_room(struct xk_pool *pool, const struct xk_driver *driver);
@@ -257,7 +257,7 @@ void xk_pool_run(struct xk_kernel *kernel, struct xk_shepherd *shepherd);
  * *work may be empty after a wait. Returns false if the runner's thread is to end.
  */
 bool xk_pool_take(struct xk_runner *runner, struct xk_work *work);
-/* Has the pool's threads end when there is no more work. */
+/* Makes the pool's threads end when there is no more work. */
 void xk_pool_end(struct xk_kernel *kernel);
 
 /* ---- threads, of the operating system or the platform's own (thread.c) ---- */
@@ -275,7 +275,7 @@ void xk_token_fini(struct xk_token *token);
 /* Waits until token is posted, or until deadline_ns by the platform's clock (UINT64_MAX: no deadline). */
 void xk_token_wait(struct xk_kernel *kernel, struct xk_token *token, uint64_t deadline_ns);
 void xk_token_post(struct xk_kernel *kernel, struct xk_token *token);
-/* Sleeps for nap_ns between two looks at something. */
+/* Sleeps for nap_ns, between two checks. */
 void xk_thread_nap(struct xk_kernel *kernel, uint64_t nap_ns);
 
 /* Called by a runner's body first and last. */
@@ -285,8 +285,8 @@ void xk_runner_end(struct xk_runner *runner);
 /* ---- owners of messages (owner.c) ---- */
 
 /*
- * Reports each protocol of kernel that still holds messages on standard error, or counts buffers that it does not have:
- * of these, debug builds abort. After everything else is freed.
+ * Reports, on standard error, each protocol of kernel that still holds messages, or counts buffers as kept (then debug
+ * builds abort). After everything else is freed.
  */
 void xk_owner_report_lost(struct xk_kernel *kernel);
 
@@ -301,10 +301,10 @@ __attribute__((noreturn, cold)) void xk_wait_refuse(const struct xk_semaphore *s
  */
 void xk_parked_report(struct xk_kernel *kernel);
 
-/* As xk_parked_report, for all that still wait although their waits have been cancelled: the kernel does not stop. */
+/* As xk_parked_report, for a kernel that does not stop: all that still wait although their waits were cancelled. */
 void xk_parked_report_left(struct xk_kernel *kernel);
 
-/* Reports that the calling thread unlocks lock, which nobody holds, and aborts. */
+/* Reports that the calling thread unlocks lock, which is not held, and aborts. */
 __attribute__((noreturn, cold)) void xk_unlock_refuse(const struct xk_lock *lock);
 
 /* Reports that self, whose message, event or application has ended, holds a lock, and aborts. */
@@ -346,7 +346,7 @@ xk_transmit_flush(struct xk_port *port)
 		xk_transmit_send(port);
 }
 
-/* Drains the queue unless the device is full, and lets go of transmit; takes it again, waiting for its holder. */
+/* Drain the queue unless the device is full, and release transmit; acquire it again, waiting for its holder. */
 void xk_transmit_release(struct xk_port *port);
 void xk_transmit_acquire(struct xk_port *port);
 /* Frees unsent frames. When nothing runs. */
@@ -374,7 +374,7 @@ xk_reached_note(struct xk_kernel *kernel)
 /* A thread that takes frames from its own queue of each device, on its own stacks. */
 struct xk_driver {
 	/* aligned: several drivers share no cache line */
-	_Alignas(64) struct xk_port *port; /* the burst came from it */
+	_Alignas(64) struct xk_port *port; /* from which the burst came */
 	unsigned next, count;              /* of the burst */
 	unsigned resumes_left;             /* shepherds that this turn has yet to resume */
 	_Atomic unsigned runnable;
@@ -384,9 +384,9 @@ struct xk_driver {
 	uint64_t control_ns;    /* when poll_control is next due */
 	_Atomic uint32_t sleeping;
 	_Atomic bool halted;
-	_Atomic bool paused, has_paused; /* asked to take no frames, for reconfiguration; and does so */
+	_Atomic bool paused, has_paused; /* must take no frames, for reconfiguration; and takes none */
 	bool started;                    /* on a thread of its own */
-	_Atomic bool takes_turns;        /* a program's (xk_kernel_turn): the driver is halted but for them, */
+	_Atomic bool takes_turns;        /* a program's (xk_kernel_turn): the driver is halted except in them, */
 	struct xk_shepherd *resting;     /* ... its loop rests on this stack between them, */
 	_Atomic pthread_t turner;        /* ... and this thread called for the last one, and holds the transmits */
 	bool events_due;
@@ -399,7 +399,7 @@ struct xk_driver {
 	_Atomic uint64_t turns, sleeps, overruns; /* its own counts */
 	struct xk_runner runner;
 	struct xk_msg *burst[XK_BURST];       /* what this turn has received, */
-	struct xk_map_place places[XK_BURST]; /* ... and where its paths are, if expects */
+	struct xk_map_place places[XK_BURST]; /* ... and the places of its paths, if expects */
 	bool expects;
 	uint64_t credit_ns;     /* unspent budget of the graph */
 	struct xk_run_list own; /* runnable shepherds queued by the driver itself, and those taken from `others` */
@@ -421,7 +421,7 @@ struct xk_driver {
 
 /* Runs the driver on a detachable stack. Returns when self has left the driver, or the driver is halted. */
 void xk_driver_loop(struct xk_shepherd *self);
-/* Returns whether the calling thread, which is no shepherd's now, takes the driver's turns. */
+/* Returns whether the calling thread, which runs no shepherd now, takes the driver's turns. */
 static inline bool
 xk_driver_turns_here(const struct xk_driver *driver)
 {
@@ -429,7 +429,7 @@ xk_driver_turns_here(const struct xk_driver *driver)
 	       pthread_equal(atomic_load_explicit(&driver->turner, memory_order_relaxed), pthread_self());
 }
 
-/* Returns, after a program's turn, when there is something to do next; 0: at once. */
+/* Returns the time of the next work, after a program's turn; 0: now. */
 uint64_t xk_driver_next_ns(struct xk_driver *driver);
 /* Ends the driver's sleep, if it sleeps. Any context. */
 void xk_driver_wake(struct xk_driver *driver);
@@ -442,7 +442,7 @@ struct xk_kernel {
 	/* touched by every turn */
 	struct xk_platform *platform;
 	_Atomic enum xk_mode mode;
-	_Atomic unsigned busy; /* messages queued, shepherds runnable or running away from the driver */
+	_Atomic unsigned busy; /* messages queued, shepherds runnable or running off the driver */
 	struct xk_wheel *wheel;
 	struct xk_port *ports;
 	struct xk_epochs epochs;
@@ -471,12 +471,12 @@ struct xk_kernel {
 	_Atomic unsigned event_threads;     /* the event thread, and former ones whose handlers wait */
 	pthread_mutex_t events_mutex;
 	struct xk_token events_token;          /* on which the event thread waits */
-	_Atomic bool events_kicked;            /* the token was posted since that thread last looked at the wheel */
+	_Atomic bool events_kicked;            /* the token was posted since that thread last checked the wheel */
 	_Atomic bool events_end;               /* set under the mutex */
 	struct xk_protocol *protocols;         /* lowers first */
 	struct xk_protocol *initialised;       /* protocols, once their inits have succeeded; else NULL */
 	_Atomic unsigned applications;         /* threads of application code */
-	_Atomic unsigned applications_blocked; /* those among them that wait and are not yet woken */
+	_Atomic unsigned applications_blocked; /* those of them that wait and are not yet woken */
 	_Atomic enum xk_ended ended;
 	struct xk_device *devices;
 	/* waiting */
@@ -492,7 +492,7 @@ struct xk_device {
 	struct xk_port *lanes[XK_DRIVERS];
 };
 
-enum { XK_KERNEL_NAP_NS = 100 * 1000 /* between two looks at whether others have ended */ };
+enum { XK_KERNEL_NAP_NS = 100 * 1000 /* between two checks whether others have ended */ };
 
 /* Returns the driver with this index, or NULL. */
 static inline struct xk_driver *
@@ -518,7 +518,7 @@ int xk_events_init(struct xk_kernel *kernel);
 void xk_events_fini(struct xk_kernel *kernel);
 /* Starts the thread that runs event handlers if the mode is regular and there is none. 0 or -EAGAIN. */
 int xk_events_need(struct xk_kernel *kernel);
-/* Makes that thread look at the wheel again. */
+/* Makes that thread check the wheel again. */
 void xk_events_nudge(struct xk_kernel *kernel);
 /* Starts another event thread if self, whose handler is about to wait, is on that thread. 0 or -EAGAIN. */
 int xk_events_stand_in(struct xk_shepherd *self);
@@ -620,7 +620,7 @@ xk_deliver(struct xk_port *port, struct xk_msg *m)
 		xk_demux(port->receiver, m);
 }
 
-/* Ends every wait with -ECANCELED (semaphore.c). */
+/* Ends each wait with -ECANCELED (semaphore.c). */
 void xk_waiters_cancel(struct xk_kernel *kernel);
 /* Returns whether any shepherd or thread waits, or has not yet left the code that waits. */
 bool xk_waiters_left(struct xk_kernel *kernel);

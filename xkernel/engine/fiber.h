@@ -1,5 +1,5 @@
 /*
- * fiber.h - fibers, of which platforms make their own threads (platform.h, struct xk_thread_ops): stacks that take
+ * fiber.h - fibers, with which platforms make their own threads (platform.h, struct xk_thread_ops): stacks that take
  * turns on one thread of the operating system. For platforms; protocols do not include it.
  *
  * A fiber runs code of the kernel, which may be on a detachable stack when it waits. xk_fiber_rest therefore leaves

@@ -1,6 +1,6 @@
 /*
- * kernel.c - a host's life: made, given drivers, started or run, reconfigured, stopped and freed; and application code.
- * kernel_graph.c fills it with ports and protocols; kernel_time.c serves its clock and events.
+ * kernel.c - makes, starts, runs, reconfigures, stops and frees a host, and starts application code. kernel_graph.c
+ * fills it with ports and protocols; kernel_time.c serves its clock and events.
  */
 #include "xkernel/kernel.h"
 
@@ -297,7 +297,7 @@ fail:
 }
 
 /*
- * Returns whether nothing is queued or under way and, if parked_too, no shepherd is parked and no application thread
+ * Returns whether nothing is queued or in progress and, if parked_too, no shepherd is parked and no application thread
  * is left.
  */
 static bool
@@ -322,7 +322,7 @@ kernel_wait_quiet(struct xk_kernel *kernel, bool parked_too)
 	return false;
 }
 
-/* Waits until the drivers have paused and nothing is under way. Returns false after two seconds for either. */
+/* Waits until the drivers have paused and nothing is in progress. Returns false after two seconds for either. */
 static bool
 kernel_wait_paused(struct xk_kernel *kernel)
 {
@@ -366,7 +366,7 @@ xk_kernel_reconfigure(struct xk_kernel *kernel, enum xk_mode mode, unsigned thre
 	kernel_pause(kernel, false);
 	if (kernel->started)
 		xk_events_nudge(kernel);
-	/* Paused drivers sleep without listening to their ports: wake them in any case. */
+	/* Paused drivers sleep without arming their ports: wake them in any case. */
 	for (struct xk_driver *driver = &kernel->driver; driver != NULL; driver = driver->next_driver) {
 		atomic_exchange_explicit(&driver->sleeping, 0, memory_order_seq_cst);
 		driver->platform->ops->wake(driver->platform);
@@ -383,8 +383,8 @@ xk_kernel_stop(struct xk_kernel *kernel)
 	xk_parked_report(kernel);
 	atomic_store_explicit(&kernel->stopping, true, memory_order_seq_cst);
 	xk_waiters_cancel(kernel);
-	for (bool told = false; !kernel_wait_quiet(kernel, true); told = true)
-		if (!told)
+	for (bool is_reported = false; !kernel_wait_quiet(kernel, true); is_reported = true)
+		if (!is_reported)
 			xk_parked_report_left(kernel);
 	xk_events_end(kernel);
 	kernel_end_drivers(&kernel->driver);
@@ -392,7 +392,7 @@ xk_kernel_stop(struct xk_kernel *kernel)
 	kernel->started = false;
 }
 
-/* Lets the waiters of a kernel that was run, not started, unwind on this thread, driver by driver. */
+/* Unwinds the waiters of a kernel that was run, not started, on this thread, driver by driver. */
 static void
 kernel_unwind(struct xk_kernel *kernel)
 {

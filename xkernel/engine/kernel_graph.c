@@ -19,7 +19,7 @@ xk_kernel_find_port(struct xk_kernel *kernel, const char *name)
 }
 
 static void
-kernel_tell_port_changed(struct xk_event *event, void *argument)
+kernel_notify_port_changed(struct xk_event *event, void *argument)
 {
 	struct xk_port *port = argument;
 
@@ -47,7 +47,7 @@ xk_kernel_add_port(struct xk_kernel *kernel, struct xk_port *port)
 	port->transmit = calloc(1, sizeof(*port->transmit));
 	xk_assert(port->transmit != NULL);
 	port->transmit->driver = driver;
-	xk_event_init(&port->changes, kernel, kernel_tell_port_changed, port);
+	xk_event_init(&port->changes, kernel, kernel_notify_port_changed, port);
 	port->transmit->last = &port->transmit->first;
 	port->runner = &driver->runner;
 
@@ -226,13 +226,13 @@ void
 xk_kernel_rewatch(struct xk_kernel *kernel)
 {
 	bool budgeted = false, printed = false, has_sink = kernel->config.sink != NULL;
-	int told;
+	int shown;
 
 	for (struct xk_protocol *p = kernel->protocols; p != NULL; p = p->next) {
 		printed = printed || p->trace_level >= XK_TRACE_MESSAGES;
-		told = has_sink && p->trace_level < XK_TRACE_EVENTS ? XK_TRACE_EVENTS : p->trace_level;
-		if (p->shown_level != told) /* a running host's stays: others read it */
-			p->shown_level = told;
+		shown = has_sink && p->trace_level < XK_TRACE_EVENTS ? XK_TRACE_EVENTS : p->trace_level;
+		if (p->shown_level != shown) /* not written needlessly: a running host's threads read it */
+			p->shown_level = shown;
 		for (unsigned i = 0; i < p->lower_count; i++) {
 			struct xk_edge *edge = p->lowers[i];
 			unsigned watch = has_sink ? XK_WATCH_SINK : 0;

@@ -7,7 +7,7 @@
 
 #include "xkernel/engine/engine.h"
 
-enum { KERNEL_EVENT_THREADS = 64 /* and so the most handlers that wait at once */ };
+enum { KERNEL_EVENT_THREADS = 64 /* limit, and so also of handlers that wait at once */ };
 
 /* ---- the clock and the wheel ---- */
 
@@ -110,7 +110,7 @@ kernel_events_thread(struct xk_runner *runner)
 			break;
 		kernel_fire(runner);
 		next_ns = kernel->mode == XK_REGULAR ? xk_wheel_next_ns(kernel->wheel) : UINT64_MAX;
-		/* if something is due already, this takes no time, but lets threads go first that are ready */
+		/* if something is due already, this returns at once, but lets ready threads run first */
 		if (kernel->events == runner && (!kernel->events_kicked || next_ns / 1000 <= kernel_now_us(kernel)))
 			xk_token_wait(kernel, &kernel->events_token, next_ns);
 	}

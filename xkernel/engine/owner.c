@@ -1,5 +1,5 @@
 /*
- * owner.c - reports protocols that use a message after handing it on or freeing it, and those that never free one.
+ * owner.c - reports protocols that use a message after handing it on or freeing it, or never free one.
  *
  * None of this is on the fast path. A freed message has a reference count of 0 and a length of 0, so that any use of it
  * takes a slow path, which checks for this (msg.c, buffer_free of the platforms). Owners are recorded only at edges
@@ -43,7 +43,10 @@ owner_print_trail(const struct xk_kernel *kernel, const struct xk_msg *m)
 #endif
 }
 
-/* Ends a report: prints where m was freed (last) and its way, or how to find that out, and aborts. */
+/*
+ * Ends a report: prints where m was last freed and the protocols it was handed to, or how to find these out, and
+ * aborts.
+ */
 __attribute__((noreturn)) static void
 owner_end(const struct xk_kernel *kernel, const struct xk_msg *m)
 {
@@ -55,8 +58,8 @@ owner_end(const struct xk_kernel *kernel, const struct xk_msg *m)
 	xk_symbols_free(symbols);
 	owner_print_trail(kernel, m);
 #ifndef XK_DEBUG
-	fprintf(stderr, "\n    (--trace, and xk run of a simulated network, know the owners of messages; "
-			"./run build --debug makes programs that print a message's whole way)");
+	fprintf(stderr, "\n    (--trace, and xk run of a simulated network, track the owners of messages; programs "
+			"made by ./run build --debug print all protocols that a message was handed to)");
 #endif
 	fputc('\n', stderr);
 	fflush(stdout);
@@ -74,19 +77,19 @@ xk_msg_misused(const struct xk_msg *m, const char *what)
 	xk_where_note(&where);
 	owner = owner_in(where.kernel, m->owner);
 	type = owner == NULL ? NULL : xk_where_type(&where);
-	fprintf(stderr, "a message is not its user's: ");
+	fprintf(stderr, "message misuse: ");
 	if (type != NULL && type != owner->type) {
-		/* either may be the culprit: it kept the message, or was handed a freed one */
-		snprintf(verb, sizeof(verb), "%s a message that was given up already", what);
+		/* either may be at fault: it kept the message, or was handed a freed one */
+		snprintf(verb, sizeof(verb), "%s a message that was already freed", what);
 		xk_where_print(&where, verb, stderr);
 		fprintf(stderr, ": \"%s\" had it last", owner->name);
 	} else if (owner != NULL) {
-		/* The last owner is the culprit: a later crossing would have been refused. */
-		fprintf(stderr, "host \"%s\", protocol \"%s\" %s a message that it has given up already",
+		/* The last owner is at fault: a later crossing would have been refused. */
+		fprintf(stderr, "host \"%s\", protocol \"%s\" %s a message that it has already freed",
 			where.kernel->config.name, owner->name, what);
 		xk_where_print_functions(&where, stderr);
 	} else {
-		snprintf(verb, sizeof(verb), "%s a message that was given up already", what);
+		snprintf(verb, sizeof(verb), "%s a message that was already freed", what);
 		xk_where_print(&where, verb, stderr);
 	}
 	owner_end(where.kernel, m);
@@ -103,8 +106,7 @@ owner_refuse(const struct xk_msg *m, const struct xk_protocol *from, const struc
 	xk_where_note(&where);
 	/* The session names `from`; the code that runs may be another protocol's. */
 	if (owner == to && !xk_msg_is_given_up(m) && xk_where_type(&where) == to->type && from->type != to->type) {
-		fprintf(stderr, "a session is not its user's: host \"%s\", protocol \"%s\" ", to->kernel->config.name,
-			to->name);
+		fprintf(stderr, "session misuse: host \"%s\", protocol \"%s\" ", to->kernel->config.name, to->name);
 		if (direction == XK_UP)
 			fprintf(stderr,
 				"delivers a message to itself: it has given xk_demux the session of \"%s\" below "
@@ -116,24 +118,24 @@ owner_refuse(const struct xk_msg *m, const struct xk_protocol *from, const struc
 		xk_where_print_functions(&where, stderr);
 		owner_end(from->kernel, m);
 	}
-	fprintf(stderr, "a message is not its user's: host \"%s\", protocol \"%s\" %s \"%s\" a message ",
-		from->kernel->config.name, from->name, direction == XK_UP ? "delivers to" : "pushes to", to->name);
+	fprintf(stderr, "message misuse: host \"%s\", protocol \"%s\" %s \"%s\" a message ", from->kernel->config.name,
+		from->name, direction == XK_UP ? "delivers to" : "pushes to", to->name);
 	if (!xk_msg_is_given_up(m))
-		fprintf(stderr, "that it gave away before: %s%s%s has it", owner == NULL ? "" : "\"",
+		fprintf(stderr, "that it no longer owns: %s%s%s has it", owner == NULL ? "" : "\"",
 			owner == NULL ? "another host" : owner->name, owner == NULL ? "" : "\"");
 	else if (owner == from)
 		fprintf(stderr, "that it has freed or dropped itself");
 	else if (owner != NULL)
-		fprintf(stderr, "that it gave away before: \"%s\" had it last, and has given it up", owner->name);
+		fprintf(stderr, "that it no longer owns: \"%s\" had it last, and has freed it", owner->name);
 	else
-		fprintf(stderr, "that was given up already");
+		fprintf(stderr, "that was already freed");
 	xk_where_print_functions(&where, stderr);
 	owner_end(from->kernel, m);
 }
 
 /*
- * Reports that m, which `from` hands on, has a negative length. A length has no sign, so m looks very long, and earlier
- * upcalls may not have noticed: the last known owner is the culprit.
+ * Reports that m, which `from` hands on, has a negative length. Lengths are unsigned, so m looks very long, and earlier
+ * upcalls may have missed this: the last known owner is at fault.
  */
 __attribute__((noreturn, cold, noinline)) static void
 owner_refuse_length(const struct xk_msg *m, const struct xk_protocol *from)
@@ -171,7 +173,7 @@ void
 xk_msg_cross(struct xk_msg *m, const struct xk_protocol *from, const struct xk_protocol *to,
 	     enum xk_direction direction)
 {
-	if (xk_unlikely(m->total > XK_MSG_MAX)) /* lengths have no sign */
+	if (xk_unlikely(m->total > XK_MSG_MAX)) /* a negative length, as unsigned */
 		owner_refuse_length(m, from);
 	if (xk_unlikely(xk_msg_is_given_up(m)) || xk_unlikely(owner_is_other(m, from)))
 		owner_refuse(m, from, to, direction);
@@ -192,7 +194,7 @@ xk_msg_pops(const struct xk_msg *m, const struct xk_protocol *to)
 	xk_where_note(&where);
 	owner = owner_in(to->kernel, m->owner);
 	fprintf(stderr,
-		"a session is not its user's: host \"%s\", %s%s%s pops a message at a session of \"%s\": "
+		"session misuse: host \"%s\", %s%s%s pops a message at a session of \"%s\": "
 		"xk_pop takes a session of the protocol that has the message",
 		to->kernel->config.name, owner == NULL ? "the owner" : "protocol \"", owner == NULL ? "" : owner->name,
 		owner == NULL ? "" : "\"", to->name);
@@ -238,7 +240,7 @@ owner_report_lost_of(const struct owner_lost *lost)
 	fputc('\n', stderr);
 }
 
-/* Buffers that p counts and no longer has are room that no protocol of the host gets any more. */
+/* Reports buffers that p still counts as kept: no protocol of the host can use that room any more. */
 static void
 owner_report_kept(const struct xk_protocol *p)
 {

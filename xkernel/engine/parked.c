@@ -61,10 +61,10 @@ xk_unlock_refuse(const struct xk_lock *lock)
 	struct xk_where where;
 
 	xk_where_note(&where);
-	fprintf(stderr, "a lock that is not held is given back: ");
+	fprintf(stderr, "a lock that is not held is released: ");
 	xk_where_print(&where, "unlocks", stderr);
 	if (lock->owner != NULL)
-		fprintf(stderr, "; the lock is of protocol \"%s\"\n", lock->owner->name);
+		fprintf(stderr, "; the lock belongs to protocol \"%s\"\n", lock->owner->name);
 	else
 		fprintf(stderr, "; the lock was never initialized\n");
 	fflush(stdout);
@@ -86,7 +86,7 @@ xk_lock_refuse_end(const struct xk_shepherd *self)
 	abort();
 }
 
-/* ---- what waits ---- */
+/* ---- waiters ---- */
 
 static bool
 parked_is_of(const struct xk_parked *group, const struct xk_waiter *waiter)
@@ -140,7 +140,7 @@ parked_print(const struct xk_parked *group)
 {
 	static const char *const loads[] = { "arriving message", "event handler", "application shepherd",
 					     "thread of the program" };
-	static const char *const ends[] = { "with a time-out", "until they are signalled", "without a time-out" };
+	static const char *const ends[] = { "with a timeout", "until they are signalled", "without a timeout" };
 	const struct xk_protocol *p = group->protocol;
 	bool one = group->count == 1;
 	char function[XK_WHERE_FUNCTION];
@@ -178,7 +178,7 @@ xk_parked_report_left(struct xk_kernel *kernel)
 	unsigned applications = atomic_load_explicit(&kernel->applications, memory_order_relaxed);
 
 	fprintf(stderr,
-		"host \"%s\" does not stop: %u messages or shepherds are under way, %u threads of applications "
+		"host \"%s\" does not stop: %u messages or shepherds are in progress, %u threads of applications "
 		"run\n",
 		kernel->config.name, busy, applications);
 	for (unsigned i = 0; i < count; i++)

@@ -1,4 +1,4 @@
-/* path.c - delivering by paths: see path.h. Their making is path_make.c's. */
+/* path.c - delivers messages by paths: see path.h. path_make.c makes the paths. */
 #include "xkernel/path.h"
 
 #include <stdlib.h>
@@ -9,13 +9,13 @@
 #include "xkernel/protocol.h"
 
 enum {
-	PATH_MISSES = 32,       /* messages without a path in a row, ... */
-	PATH_SAMPLE = 8,        /* ... from when on only one of so many is looked at, ... */
-	PATH_SAMPLE_MAX = 1024, /* ... or, while looking never yields a path, one of up to so many */
-	PATH_MANY = 64,         /* paths: more than the first cache holds */
+	PATH_MISSES = 32,       /* messages in a row without a path, after which only samples are looked up */
+	PATH_SAMPLE = 8,        /* at first, one of this many is a sample */
+	PATH_SAMPLE_MAX = 1024, /* ... and at most, while no sample yields a path */
+	PATH_MANY = 64,         /* paths: more than the first-level cache holds */
 };
 
-/* Delivers m the layers' way. Takes m. */
+/* Delivers m layer by layer. Takes m. */
 static inline void
 path_deliver_by_layers(struct xk_port *port, struct xk_msg *m)
 {
@@ -49,8 +49,8 @@ path_pattern_of(struct xk_paths *paths, const struct xk_msg *m, uint32_t version
 }
 
 /*
- * Delivers m by its path. If it has none, makes one; for messages without a pattern (fragments, ARP) it tries only now and
- * then. Takes m.
+ * Delivers m by its path. If it has none, makes one; for messages without a pattern (fragments, ARP) it tries this on
+ * samples only. Takes m.
  */
 XK_APART static void
 path_search(struct xk_port *port, struct xk_msg *m)
@@ -83,8 +83,8 @@ path_search(struct xk_port *port, struct xk_msg *m)
 }
 
 /*
- * Delivers m, whose path is not the one that was taken last: the layers' way at once if many had none. If there is no path
- * at all, the next `rest` messages are not looked at. Takes m.
+ * Delivers m, whose path is not the one that was taken last. After many messages without a path, looks up only samples.
+ * If the port has no path at all, the next `rest` messages skip even this function. Takes m.
  */
 XK_APART static void
 path_other(struct xk_port *port, struct xk_msg *m)
@@ -116,7 +116,7 @@ path_at(struct xk_map_place place)
 	return xk_map_slot_binding(atomic_load_explicit(place.slot, memory_order_acquire))->object;
 }
 
-/* xk_path_expect, of many paths. */
+/* xk_path_expect, with many paths. */
 XK_APART static bool
 path_expect(struct xk_port *port, struct xk_msg *const burst[], unsigned count, struct xk_map_place places[])
 {
@@ -179,7 +179,10 @@ xk_path_deliver_expected(struct xk_port *port, struct xk_msg *m, struct xk_map_p
 		xk_path_deliver(port, m);
 		return;
 	}
-	/* The path near a place may be another conversation's: only a stranger's miss tells that conversations are many. */
+	/*
+	 * The path near a place may be another conversation's, unless the tag is right: then m's path ends a series of
+	 * misses.
+	 */
 	if (atomic_load_explicit(&paths->misses, memory_order_relaxed) != 0 &&
 	    atomic_load_explicit(place.slot, memory_order_relaxed) >> (64 - XK_MAP_TAG) == place.tag)
 		atomic_store_explicit(&paths->misses, 0, memory_order_relaxed);
@@ -226,8 +229,8 @@ int
 xk_paths_init(struct xk_port *port, struct xk_kernel *kernel)
 {
 	struct xk_paths *paths = calloc(1, sizeof(*paths));
-	const uint64_t seed[2] = { xk_kernel_random(NULL),
-				   xk_kernel_random(NULL) }; /* tables of sessions keep theirs */
+	/* not from xk_kernel_seed, which would change the seeds of sessions' tables */
+	const uint64_t seed[2] = { xk_kernel_random(NULL), xk_kernel_random(NULL) };
 
 	if (paths == NULL || xk_map_make(&paths->map, 0, seed, &kernel->epochs, true) != 0) {
 		free(paths);

@@ -1,4 +1,4 @@
-/* path_make.c - composing paths, from what the layers declare and their sessions send: see path.h. */
+/* path_make.c - composes paths from what layers declare and what their sessions send: see path.h. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,7 +9,7 @@
 enum {
 	PATH_LAYERS = 8,
 	PATH_MAX = 1 << 17, /* paths of a port */
-	/* marks of an edge that no path crosses */
+	/* marks that keep paths from crossing an edge */
 	PATH_BLOCKS = XK_WATCH_ANY & ~(XK_WATCH_OWNER | XK_WATCH_SINK),
 };
 
@@ -17,7 +17,7 @@ static const _Atomic bool path_never;
 
 /* ---- composing ---- */
 
-/* A path while it is composed. */
+/* A path that is being composed. */
 struct path_draft {
 	struct xk_path_pattern pattern;
 	struct xk_path path;
@@ -38,7 +38,7 @@ path_mask(uint8_t *mask, size_t at, const struct xk_field *field, uint64_t bits)
 			mask[(at + i) / 8] |= (uint8_t)(0x80 >> (at + i) % 8);
 }
 
-/* Adds a field of s, which begins at bit `at` of the headers, and has this value. Returns false if paths cannot have it. */
+/* Adds a field of s with this value, at bit `at` of the headers. Returns false if paths cannot include it. */
 static bool
 path_add_field(struct path_draft *d, struct xk_session *s, const struct xk_field *field, size_t at, uint64_t value)
 {
@@ -58,12 +58,14 @@ path_add_field(struct path_draft *d, struct xk_session *s, const struct xk_field
 		return true;
 	case XK_LENGTH:
 	case XK_CHECKSUM:
-		return true; /* xk_path_add */
+		return true; /* xk_path_add handles them */
 	}
 	return false;
 }
 
-/* Makes *unusual, which is a path's, the mark of s if s has one. Returns false if it is another's already. */
+/*
+ * Points *unusual, of a path, to the mark of s, if s has one. Returns false if it points to another session's already.
+ */
 static bool
 path_add_unusual(const _Atomic bool **unusual, struct xk_session *s)
 {
@@ -74,7 +76,7 @@ path_add_unusual(const _Atomic bool **unusual, struct xk_session *s)
 	return fits;
 }
 
-/* Adds what s, whose header begins at `begin`, puts into messages. Returns false if it is not their usual form. */
+/* Adds what s sends; its header begins at `begin`. Returns false if another layer adapts already. */
 static bool
 path_add_sends(struct path_draft *d, struct xk_session *s, unsigned begin)
 {
@@ -98,18 +100,18 @@ path_add_sends(struct path_draft *d, struct xk_session *s, unsigned begin)
 		if (path->whole != NULL)
 			return false;
 		path->whole = &sends->whole;
-		path->less = layout->len; /* made that of the headers above, when they are there */
+		path->less = layout->len; /* path_complete makes it that of the headers above */
 	} else if (whole != 0 && whole + (uint64_t)layout->len < d->longest)
 		d->longest = whole + (uint64_t)layout->len;
 	return true;
 }
 
 /*
- * Adds the layer of s, whose header is at p in a message that came up `from`. `heard` is the session whose state says
- * whether messages may come up here. Returns false if paths cannot have it.
+ * Adds the layer of s, whose header is at p in a message that came up `from`. The mark of `receiving`, a session of the
+ * same protocol, shows whether messages coming up are usual. Returns false if paths cannot include it.
  */
 static bool
-path_add_layer(struct path_draft *d, struct xk_session *s, const struct xk_session *from, struct xk_session *heard,
+path_add_layer(struct path_draft *d, struct xk_session *s, const struct xk_session *from, struct xk_session *receiving,
 	       const uint8_t *p)
 {
 	const struct xk_protocol_type *type = s->protocol->type;
@@ -117,7 +119,7 @@ path_add_layer(struct path_draft *d, struct xk_session *s, const struct xk_sessi
 	unsigned begin = d->pattern.layout.len;
 	size_t at = 0;
 
-	if (!path_add_unusual(&path->unusual, s) || !path_add_unusual(&path->unusual_up, heard) ||
+	if (!path_add_unusual(&path->unusual, s) || !path_add_unusual(&path->unusual_up, receiving) ||
 	    !xk_path_add(&d->pattern.layout, &s->protocol->format, s->ops->path_state != NULL) ||
 	    !path_add_sends(d, s, begin))
 		return false;
@@ -167,7 +169,7 @@ path_is_of(const struct xk_path_code *code, const struct path_draft *d)
 	return d->types[i] == NULL && code->types[i] == NULL;
 }
 
-/* Completes d, all of whose layers are there, for messages like the one whose headers are at p. */
+/* Completes d, which has all its layers, for messages like the one whose headers are at p. */
 static bool
 path_complete(struct path_draft *d, const uint8_t *p)
 {
@@ -178,7 +180,7 @@ path_complete(struct path_draft *d, const uint8_t *p)
 
 	if (path->whole != NULL &&
 	    d->longest < atomic_load_explicit(path->whole, memory_order_relaxed) + (uint64_t)path->less)
-		return false; /* the limit is another layer's */
+		return false; /* another layer's limit is lower */
 	if (!path_is_of(code, d) || code->is_own != (layout->own_at != 0) || d->prefilter_end < 8 ||
 	    d->longest <= layout->len)
 		return false;
@@ -199,8 +201,8 @@ path_complete(struct path_draft *d, const uint8_t *p)
 }
 
 /*
- * Finds the sessions that m, which arrived on port, would come up, in the order of their layers, to the first that paths
- * end at. Returns how many; 0: there is no path for m.
+ * Finds the sessions that m, which arrived on port, would come up, from the lowest to the first at which paths end.
+ * Returns their number; 0: there is no path for m.
  */
 static unsigned
 path_climb(struct xk_port *port, const struct xk_msg *m, struct xk_session *found[PATH_LAYERS])
@@ -229,8 +231,8 @@ path_climb(struct xk_port *port, const struct xk_msg *m, struct xk_session *foun
 }
 
 /*
- * Stores the sessions below s, which belong to the protocols of the `count` sessions found, in `chain`. Returns the port's
- * session, which they stand on; NULL: they stand on something else, or paths cannot have them.
+ * Stores in `chain` the `count` sessions from s downward, which must be of the same protocols as those found. Returns
+ * the session below them, the port's; NULL: a protocol differs, or paths cannot include a session.
  */
 static struct xk_session *
 path_follow(struct xk_session *s, struct xk_session *const found[], unsigned count, struct xk_session *chain[])
@@ -246,14 +248,14 @@ path_follow(struct xk_session *s, struct xk_session *const found[], unsigned cou
 
 /*
  * Composes the path of m, which arrived on port. Returns false if it has none. Messages may come up other sessions than
- * those that the top stands on (a host that was opened is heard from wherever it sends). What pushes need, and what must
- * last as long as the top, is asked of the latter. A top with path_state keeps the session that it hears messages from, with
- * those below, while it accepts them.
+ * those below the top, because a host that was opened may send from anywhere. Data for pushes, and everything that must
+ * last as long as the top, come from the sessions below the top. A top with path_state keeps the session that messages
+ * come up, with those below it, while it accepts them.
  */
 static bool
 path_compose(struct path_draft *d, struct xk_port *port, const struct xk_msg *m)
 {
-	struct xk_session *found[PATH_LAYERS], *below[PATH_LAYERS], *heard[PATH_LAYERS], *top;
+	struct xk_session *found[PATH_LAYERS], *below[PATH_LAYERS], *receiving[PATH_LAYERS], *top;
 	unsigned count = path_climb(port, m, found);
 
 	if (count == 0)
@@ -263,13 +265,13 @@ path_compose(struct path_draft *d, struct xk_port *port, const struct xk_msg *m)
 	d->path.unusual_up = d->path.unusual = &path_never;
 	d->longest = UINT32_MAX;
 	d->path.below = path_follow(top, found, count, below);
-	memcpy(heard, below, sizeof(heard));
+	memcpy(receiving, below, sizeof(receiving));
 	if (d->path.below == NULL || d->path.below->protocol != port->receiver->protocol ||
 	    (count > 1 && top->ops->path_state != NULL &&
-	     path_follow(found[count - 2], found, count - 1, heard) == NULL))
+	     path_follow(found[count - 2], found, count - 1, receiving) == NULL))
 		return false;
 	for (unsigned i = 0; i < count; i++)
-		if (!path_add_layer(d, below[i], i == 0 ? port->receiver : found[i - 1], heard[i],
+		if (!path_add_layer(d, below[i], i == 0 ? port->receiver : found[i - 1], receiving[i],
 				    m->data + d->pattern.layout.len))
 			return false;
 	return path_complete(d, m->data);
@@ -277,10 +279,7 @@ path_compose(struct path_draft *d, struct xk_port *port, const struct xk_msg *m)
 
 /* ---- making ---- */
 
-/*
- * Returns the pattern equal to that of d, making it if necessary. NULL: there are too many, or no memory.
- * Locked.
- */
+/* Returns the pattern equal to that of d, and makes it if necessary. NULL: too many patterns, or no memory. Locked. */
 static struct xk_path_pattern *
 path_find_pattern(struct xk_paths *paths, const struct path_draft *d)
 {
@@ -299,13 +298,13 @@ path_find_pattern(struct xk_paths *paths, const struct path_draft *d)
 	for (unsigned j = 0; j < pattern->words; j++)
 		pattern->word[j].factor = xk_kernel_random(NULL) | 1;
 	for (; i > 0 && paths->pattern[i - 1]->layout.len < pattern->layout.len;
-	     i--) /* the longest first; none is lost */
+	     i--) /* longest first, without losing one */
 		atomic_store_explicit(&paths->pattern[i], paths->pattern[i - 1], memory_order_release);
 	atomic_store_explicit(&paths->pattern[i], pattern, memory_order_release);
 	return pattern;
 }
 
-/* The push of sessions that paths lead to. */
+/* The push of sessions with a path. */
 static int
 path_push(struct xk_session *s, struct xk_msg *m)
 {
@@ -339,7 +338,7 @@ path_find(const struct xk_paths *paths, const struct xk_session *top)
 	return path;
 }
 
-/* Returns a new path as d says, in no table yet; NULL: no memory. Locked. */
+/* Returns a new path made from d, in no table yet; NULL: no memory. Locked. */
 static struct xk_path *
 path_new(struct xk_paths *paths, const struct path_draft *d, const struct xk_path_pattern *pattern)
 {

@@ -1,4 +1,4 @@
-/* paths.h - a port's paths: what their making (path_make.c) and delivering by them (path.c) share. */
+/* paths.h - a port's paths, shared by path_make.c, which makes them, and path.c, which delivers messages by them. */
 #ifndef XK_ENGINE_PATHS_H
 #define XK_ENGINE_PATHS_H
 
@@ -10,16 +10,16 @@ struct xk_paths {
 	struct xk_map map; /* by hash and pattern */
 	struct xk_path_pattern *_Atomic pattern[XK_PATH_PATTERNS + 1];
 	_Atomic uint32_t misses;   /* messages without a path in a row */
-	_Atomic uint32_t interval; /* one message without a pattern in so many, a power of two, is looked at */
-	_Atomic uint64_t layered;  /* frames that went the layers' way, or will, unsampled at */
-	const struct xk_map_table *expected; /* in which the places of this burst are */
+	_Atomic uint32_t interval; /* one message without a pattern of this many, a power of two, is sampled */
+	_Atomic uint64_t layered;  /* frames that went layer by layer, or will without being sampled */
+	const struct xk_map_table *expected; /* the table that the places of this burst are in */
 	struct xk_kernel *kernel;
 };
 
 /*
- * Makes the path of m, which arrived on port, or validates it, if its sessions stand. Returns whether m has one: it has
- * none if messages to the same session come another way, since each port has one path to a session. A shepherd; never
- * waits.
+ * Makes the path of m, which arrived on port, or makes it valid again, if m's sessions exist. Returns whether m has
+ * one: it has none if the session's path is for other headers, since each port has one path to a session. A shepherd;
+ * never waits.
  */
 bool xk_path_make(struct xk_port *port, const struct xk_msg *m);
 
@@ -34,8 +34,8 @@ xk_path_load(const uint8_t *p)
 }
 
 /*
- * Returns the key of the path for headers p. Multilinear hashing: Lemire and Kaser, "Strongly universal string hashing is
- * fast" (2014).
+ * Returns the key of the path for headers p. Multilinear hashing: Lemire and Kaser, "Strongly universal string hashing
+ * is fast" (2014).
  */
 static inline struct xk_key
 xk_path_key(const struct xk_path_pattern *pattern, const uint8_t *p)

@@ -1,8 +1,8 @@
 /*
- * queue.c - what waits for a driver, or for a thread of the pool.
+ * queue.c - queues of work for drivers, and for threads of the pool.
  *
- * The pool's work goes to an idle thread, which is woken for it. If there is none, the work is queued, and a thread that
- * has finished takes it without a switch (Björkman 1994, 4.2).
+ * The pool's work goes to an idle thread, which is woken for it. If there is none, the work is queued, and a thread
+ * that has finished takes it without a switch (Björkman 1994, 4.2).
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -111,7 +111,7 @@ xk_pool_room(struct xk_pool *pool, const struct xk_driver *driver)
 	return room;
 }
 
-/* Returns the index of the ring's message number `by`, the first being 0. */
+/* Returns the ring index of message number `by`, counted from the first as 0. */
 static unsigned
 pool_input_after(const struct xk_pool *pool, unsigned by)
 {
@@ -166,7 +166,7 @@ xk_pool_run(struct xk_kernel *kernel, struct xk_shepherd *shepherd)
 		xk_driver_run(shepherd);
 }
 
-/* Takes a shepherd or else a message, if any. Sets *kick to the drivers that wait for the room. Under the lock. */
+/* Takes a shepherd or else a message, if any. Sets *kick to the drivers that wait for room. Under the lock. */
 static struct xk_work
 pool_take(struct xk_pool *pool, uint32_t *kick)
 {

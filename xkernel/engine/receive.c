@@ -56,7 +56,9 @@ receive_validate(struct xk_protocol *self, struct xk_session *lls, struct xk_msg
 	return self->ops->validate == NULL ? XK_DROP_NONE : self->ops->validate(self, lls, m, passive);
 }
 
-/* Returns whether anybody wants m, a stranger's, about which `why` is known. Takes m if not. */
+/*
+ * Returns whether m, a stranger's, is accepted: `why` is no reason to drop it, and passive is enabled. Takes m if not.
+ */
 static bool
 receive_is_wanted(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m, struct xk_key passive,
 		  unsigned why)
@@ -80,7 +82,7 @@ xk_receive_accept(struct xk_protocol *self, struct xk_session *lls, struct xk_ms
 	return receive_is_wanted(self, lls, m, passive, why);
 }
 
-/* Makes a session for m, a stranger's, whose header was checked and lies in front of it. Returns NULL: m was taken. */
+/* Makes a session for m, a stranger's, whose header was checked and lies in front of it. NULL: m was taken. */
 static struct xk_session *
 receive_accept(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m, struct xk_key key)
 {
@@ -100,7 +102,7 @@ receive_accept(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *
 	if (!receive_is_wanted(self, lls, m, passive, why))
 		return NULL;
 	s = xk_table_accept(self, key, passive, lls, p, m);
-	/* another shepherd was faster, with a message that came up another session below */
+	/* another shepherd was faster, with a message from another session below */
 	if (s != NULL && !xk_receive_is_from(s, lls))
 		s = xk_table_accept(self, xk_receive_key(self, lls, p), passive, lls, p, m);
 	return s;
@@ -131,7 +133,7 @@ xk_receive_usual(struct xk_protocol *self, struct xk_session *lls, struct xk_msg
 	xk_receive_checked(self, lls, m);
 }
 
-/* Judges m as a stranger's, although its session may stand. Takes m. */
+/* Validates m as a stranger's, although it may have a session. Takes m. */
 static void
 receive_unusual(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 {
@@ -176,7 +178,7 @@ xk_send_slow(struct xk_session *s, struct xk_msg *m)
 	}
 	if (len > atomic_load_explicit(&sends->whole, memory_order_relaxed) && s->ops->divide != NULL)
 		return s->ops->divide(s, m);
-	if (offloads) { /* asked each time, because the path's MTU may change */
+	if (offloads) { /* queried each time, because the path MTU may change */
 		offloads = xk_control(s->lls, XK_GET_OPT_PACKET, &whole) >= 0 && len + format->len <= whole;
 		sums = !offloads;
 	}

@@ -1,12 +1,12 @@
 /*
  * self.c - the shepherd that runs on the calling thread. The only file that names a thread-local: a shepherd's code may
  * continue on another thread after any switch, and compilers keep addresses of thread-locals in registers. These
- * functions are therefore compiled apart and never inlined. process.h reads the thread-local in assembly, which
+ * functions are therefore compiled separately and never inlined. process.h reads the thread-local in assembly, which
  * compilers leave alone.
  */
 #include "xkernel/engine/engine.h"
 
-#if !defined(__x86_64__) /* there it is in switch_x86_64.S */
+#if !defined(__x86_64__) /* there, the thread-local is in switch_x86_64.S */
 
 static _Thread_local struct xk_shepherd *xk_self_running __attribute__((tls_model("initial-exec")));
 

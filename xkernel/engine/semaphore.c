@@ -1,11 +1,12 @@
 /*
- * semaphore.c - waiting: parked stacks and blocked threads in one queue, time-outs, delays, and short mutual exclusion.
+ * semaphore.c - waits: parked stacks and blocked threads in one queue, timeouts, delays, and short mutual exclusion.
  *
  * A waiter is queued only after its shepherd has left its stack (xk_shepherd_park). The semaphore's count is checked
  * again then, under its lock, so that a signal in between is not lost. Waiters are queued, and the count leaves 0, only
- * under the lock: while the count is not 0, nobody is queued, and neither waits nor signals need the lock. The time-out
- * is an event, scheduled before the waiter is queued because the waiter may be gone right after. It finds the waiter not
- * yet queued, queued, or already answered. The wait returns only after the event has finished with the waiter.
+ * under the lock: while the count is not 0, no waiter is queued, and neither waits nor signals need the lock. The
+ * timeout is an event, scheduled before the waiter is queued because the waiter may be gone right after. It finds the
+ * waiter not yet queued, queued, or already answered. The wait returns only after the event has finished with the
+ * waiter.
  */
 #include <errno.h>
 #include <sched.h>
@@ -22,7 +23,7 @@ xk_semaphore_init(struct xk_semaphore *semaphore, struct xk_protocol *owner, uns
 	semaphore->owner = owner;
 }
 
-/* Adds `by` (1 or -1) to the count if it is not 0, and so nobody is queued. Returns whether it did. */
+/* Adds `by` (1 or -1) to the count if it is not 0, so that no waiter is queued. Returns whether it did. */
 static inline bool
 semaphore_change(struct xk_semaphore *semaphore, uint32_t by, memory_order order)
 {
@@ -263,7 +264,7 @@ semaphore_check(const struct xk_semaphore *semaphore, const struct xk_shepherd *
 			       "static variable");
 	if (XK_IS_DEBUG && timeout_us == XK_FOREVER && self->load == XK_LOAD_MESSAGE)
 		xk_wait_refuse(semaphore,
-			       "may never be signalled (XK_FOREVER): a message must not wait; process.h tells "
+			       "may never be signalled (XK_FOREVER): a message must not wait; process.h states "
 			       "when it may");
 }
 
@@ -276,7 +277,7 @@ semaphore_now_ns(struct xk_kernel *kernel, const struct xk_shepherd *self)
 	return kernel->platform->ops->now_ns(kernel->platform);
 }
 
-/* from: the code that waits. */
+/* Waits. from: the address of the code that waits. */
 static int
 semaphore_wait(struct xk_semaphore *semaphore, uint64_t timeout_us, uintptr_t from)
 {
@@ -292,7 +293,7 @@ semaphore_wait(struct xk_semaphore *semaphore, uint64_t timeout_us, uintptr_t fr
 		return -ECANCELED;
 	if (parks && xk_on_driver(self) && semaphore->owner->implicit == XK_IMPLICIT_FAIL)
 		return -EAGAIN;
-	/* The time-out is left as it is: most waits have none. */
+	/* waiter.timeout stays uninitialized: most waits have none. */
 	waiter.next = NULL;
 	waiter.semaphore = semaphore;
 	waiter.shepherd = NULL;
@@ -327,7 +328,7 @@ xk_semaphore_wait(struct xk_semaphore *semaphore, uint64_t timeout_us)
 {
 	if (semaphore_take(semaphore)) {
 		if (xk_unlikely(atomic_load_explicit(&semaphore->lock, memory_order_acquire) != 0)) {
-			xk_spin_lock(&semaphore->lock); /* its signaller is done with a semaphore that may end now */
+			xk_spin_lock(&semaphore->lock); /* wait for the signaller: the semaphore may be freed next */
 			xk_spin_unlock(&semaphore->lock);
 		}
 		return 0;
@@ -439,7 +440,7 @@ xk_lock_try(struct xk_lock *lock)
 	return true;
 }
 
-/* Spins on the driver: LOCK_SPINS times, then for as long as the graph says. Returns whether it took the lock. */
+/* Spins on the driver: LOCK_SPINS times, then for the time set in the graph. Returns whether it took the lock. */
 static bool
 lock_spin(struct xk_lock *lock, struct xk_shepherd *self)
 {

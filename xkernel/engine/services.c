@@ -1,4 +1,4 @@
-/* services.c - see services.h; and what process.h, platform.h and capture.h have of a kernel. */
+/* services.c - see services.h; also the functions of process.h, platform.h and capture.h that concern the kernel. */
 #include <limits.h>
 #include <sys/random.h>
 
@@ -92,7 +92,7 @@ services_keep_limit(const struct xk_protocol *self, unsigned own)
 		return UINT_MAX;
 	all = platform->ops->buffers(platform, threads);
 	limit = all > others ? (all - others) / 2 : 0;
-	/* others, such as messages on their way, may have taken the rest */
+	/* other users, such as messages in flight, may have taken the rest */
 	return limit > own && platform->ops->is_short(platform) ? own : limit;
 }
 
@@ -126,7 +126,7 @@ xk_keep_more(struct xk_protocol *self, unsigned count)
 	uint64_t own = (uint64_t)services_load(&self->kept) + count,
 		 all = (uint64_t)services_load(&kernel->kept) + count;
 
-	/* as many as it keeps are to be left: see services_keep_limit */
+	/* as many as it keeps must be left: see services_keep_limit */
 	if (platform->ops->buffers != NULL &&
 	    (all + own > platform->ops->buffers(platform, threads) || xk_unlikely(platform->ops->is_short(platform))))
 		return false;

@@ -169,7 +169,7 @@ shepherd_is_over(struct xk_shepherd *self)
 	return xk_clock(self->kernel, self->runner) - self->started_ns > allowed_ns;
 }
 
-/* Switches to other; the meter stands still until self continues. */
+/* Switches to other; the meter is stopped until self continues. */
 static inline void
 shepherd_switch_away(struct xk_shepherd *self, struct xk_shepherd *other, void (*after)(struct xk_runner *, void *),
 		     void *argument)
@@ -183,7 +183,7 @@ shepherd_switch_away(struct xk_shepherd *self, struct xk_shepherd *other, void (
 		xk_meter_go(self);
 }
 
-/* Lets the driver continue on another stack. Nobody sees `self` until `after` has run there. */
+/* Lets the driver continue on another stack. No other thread sees `self` until `after` has run there. */
 static inline void
 shepherd_leave_driver(struct xk_shepherd *self, struct xk_shepherd *other, void (*after)(struct xk_runner *, void *),
 		      void *argument)
@@ -207,7 +207,7 @@ shepherd_publish(struct xk_runner *runner, void *argument)
 	xk_pool_run(runner->kernel, argument);
 }
 
-/* Returns whether the session's next message may overtake self's: no session on its way keeps order. */
+/* Returns whether the session's next message may overtake self's: no session that it is in keeps order. */
 static bool
 shepherd_may_be_overtaken(const struct xk_shepherd *self)
 {
@@ -252,7 +252,7 @@ xk_shepherd_handoff(struct xk_shepherd *self, enum xk_handoff_reason reason, str
 	return true;
 }
 
-/* Keeps the sessions that self is popping through by references, because a waiting shepherd leaves its epoch. */
+/* Takes references on the sessions that self is popping through, because a waiting shepherd leaves its epoch. */
 static void
 shepherd_keep_holds(struct xk_shepherd *self)
 {
@@ -290,7 +290,7 @@ xk_shepherd_park(struct xk_shepherd *self, void (*after)(struct xk_runner *runne
 			xk_tally(&driver->no_stack);
 			return false;
 		}
-		/* The message may come back with the rest of its budget; if nothing is left, it is charged here. */
+		/* The message may return with the rest of its budget; if nothing is left, it is charged here. */
 		if (self->kernel->budget_ns != 0 && self->load == XK_LOAD_MESSAGE && !self->charged &&
 		    shepherd_is_over(self))
 			xk_shepherd_charge(self, false);
@@ -356,7 +356,7 @@ xk_checkpoint(struct xk_protocol *self)
 		xk_shepherd_handoff(shepherd, XK_HANDOFF_TIME, NULL);
 }
 
-/* Hands self off if the watched edge that it crosses asks for that, or if its budget is used up. */
+/* Hands self off if the watched edge that it crosses demands that, or if its budget is used up. */
 static void
 shepherd_cross(struct xk_shepherd *self, struct xk_edge *edge, unsigned watch)
 {

@@ -1,4 +1,4 @@
-/* spin.c - short locks. Holders do a bounded few things; waiters soon yield the core. */
+/* spin.c - short locks: see spin.h. Waiters soon yield the core. */
 #include <sched.h>
 
 #include "xkernel/engine/spin.h"

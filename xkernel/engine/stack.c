@@ -1,10 +1,9 @@
-/*
- * stack.c - maps and prepares detachable stacks, and tells sanitizers and valgrind about them.
+/* * stack.c - maps and prepares detachable stacks, and announces them to sanitizers and valgrind.
  *
- * In a build without sanitizers a switch is xk_context_swap and nothing else. AddressSanitizer is told of every switch
- * before and after; it keeps a second, fake stack for each context, which rests in context->fake. ThreadSanitizer has a
- * fiber for each context; every prepare makes a new one, because abandoned code left its calls on the old one. Valgrind
- * is told once where the stacks lie.
+ * In a build without sanitizers a switch is xk_context_swap and nothing else. AddressSanitizer is called before and
+ * after each switch; it keeps a second, fake stack for each context, which rests in context->fake. ThreadSanitizer has
+ * a fiber for each context; every prepare makes a new one, because abandoned code left its calls on the old one.
+ * Valgrind is given the places of the stacks once.
  */
 #define _GNU_SOURCE 1 /* gettid, pthread_getattr_np */
 
@@ -38,7 +37,7 @@
  * Marks functions that run while the sanitizers are between two stacks. A call that ThreadSanitizer sees begin on one
  * fiber must end on it, so the code that switches fibers is inlined into the code that switches stacks.
  */
-#define STACK_UNTOLD __attribute__((no_sanitize_address, no_sanitize_thread))
+#define STACK_UNSANITIZED __attribute__((no_sanitize_address, no_sanitize_thread))
 
 /* Entry point of a prepared stack (switch_*.S). */
 __attribute__((visibility("hidden"))) void xk_context_start(void);
@@ -56,10 +55,10 @@ enum { STACK_WORDS = 20, STACK_ENTRY = 2, STACK_ARGUMENT = 3, STACK_RETURN = 1 }
 
 #ifdef XK_CONTEXT_ASAN
 /*
- * Frees the fake stack of a context that was abandoned by an ordinary switch: tells AddressSanitizer that this thread
- * goes there, leaves it for good and comes back.
+ * Frees the fake stack of a context that was abandoned by an ordinary switch: reports to AddressSanitizer that this
+ * thread goes there, leaves it for good and comes back.
  */
-STACK_UNTOLD static void
+STACK_UNSANITIZED static void
 stack_drop_fake(struct xk_context *context)
 {
 	void *mine = NULL;
@@ -76,7 +75,7 @@ stack_drop_fake(struct xk_context *context)
 }
 #endif
 
-/* Makes sanitizers forget a mapped context that does not run. */
+/* Makes sanitizers forget a mapped context that is not running. */
 static void
 stack_forget(struct xk_context *context)
 {
@@ -93,8 +92,8 @@ stack_forget(struct xk_context *context)
 
 #if defined(XK_CONTEXT_ASAN) || defined(XK_CONTEXT_TSAN)
 
-/* Tells sanitizers that the thread is about to run on `to`. fake: keeps the old fake stack; NULL: it ends. */
-STACK_UNTOLD __attribute__((always_inline)) static inline void
+/* Announces to sanitizers that the thread is about to run on `to`. fake: keeps the old fake stack; NULL: it ends. */
+STACK_UNSANITIZED __attribute__((always_inline)) static inline void
 stack_depart(void **fake, const struct xk_context *to)
 {
 	(void)fake;
@@ -106,8 +105,8 @@ stack_depart(void **fake, const struct xk_context *to)
 #endif
 }
 
-/* Tells sanitizers that the thread runs on context. */
-STACK_UNTOLD static void
+/* Reports to sanitizers that the thread runs on context. */
+STACK_UNSANITIZED static void
 stack_arrive(struct xk_context *context)
 {
 	(void)context;
@@ -117,7 +116,7 @@ stack_arrive(struct xk_context *context)
 #endif
 }
 
-STACK_UNTOLD static void
+STACK_UNSANITIZED static void
 stack_begin(void *argument)
 {
 	struct xk_context *context = argument;
@@ -127,7 +126,7 @@ stack_begin(void *argument)
 	__builtin_trap();
 }
 
-STACK_UNTOLD void
+STACK_UNSANITIZED void
 xk_context_switch(struct xk_context *from, struct xk_context *to)
 {
 	stack_depart(&from->fake, to);
@@ -135,7 +134,7 @@ xk_context_switch(struct xk_context *from, struct xk_context *to)
 	stack_arrive(from);
 }
 
-STACK_UNTOLD void
+STACK_UNSANITIZED void
 xk_context_leave(struct xk_context *from, struct xk_context *to)
 {
 	stack_depart(NULL, to);
@@ -219,10 +218,10 @@ xk_context_prepare(struct xk_context *context, void (*entry)(void *argument), vo
 
 #ifdef XK_CONTEXT_ASAN
 /*
- * Finds the calling thread's own stack: AddressSanitizer tells a fiber that begins where it came from. Asking the
- * system would be slow, because for the first thread that reads all of /proc/self/maps.
+ * Finds the calling thread's own stack: AddressSanitizer reports to a beginning fiber where it came from. The system's
+ * function is slow: for the first thread, it reads all of /proc/self/maps.
  */
-STACK_UNTOLD static void
+STACK_UNSANITIZED static void
 stack_find_own(struct xk_context *context)
 {
 	void *mine = NULL;
@@ -234,7 +233,7 @@ stack_find_own(struct xk_context *context)
 }
 #endif
 
-/* Tells valgrind where the calling thread's own stack lies. */
+/* Registers the calling thread's own stack with valgrind. */
 static void
 stack_register_own(struct xk_context *context)
 {
@@ -260,7 +259,7 @@ xk_context_adopt(struct xk_context *context)
 #ifdef XK_CONTEXT_TSAN
 	context->fiber = __tsan_get_current_fiber();
 #endif
-	/* Valgrind knows the main thread's stack, but takes another thread's near ours for the same stack grown. */
+	/* Valgrind knows the main thread's stack, but mistakes another thread's near ours for the same stack, grown. */
 	if (RUNNING_ON_VALGRIND && getpid() != gettid())
 		stack_register_own(context);
 }

@@ -1,12 +1,12 @@
 /*
  * stack.h - detachable stacks, on which shepherds run in IPP mode, and the switch between them.
  *
- * A context is a stack at rest: its saved stack pointer, and what sanitizers and valgrind are told at each switch. A
- * switch saves only the callee-saved registers, makes no system call and costs a few nanoseconds. Floating-point
- * control words are not saved: protocols do not change them. The switch itself is below and in switch_aarch64.S.
+ * A context is a stack at rest: its saved stack pointer, and what sanitizers and valgrind need to know of it. A switch
+ * saves only the callee-saved registers, makes no system call and costs a few nanoseconds. Floating-point control words
+ * are not saved: protocols do not change them. The switch itself is below and in switch_aarch64.S.
  *
- * After a switch the code may run on another thread of the operating system. Code that touches thread-locals therefore
- * stands in functions of separately compiled files.
+ * After a switch the code may run on another thread of the operating system. Code that uses thread-locals is therefore
+ * in functions of separately compiled files.
  */
 #ifndef XK_STACK_H
 #define XK_STACK_H
@@ -61,15 +61,15 @@ void xk_context_disown(struct xk_context *context);
 #ifdef __x86_64__
 
 /*
- * The bare switch. Not for callers. A stack at rest has rbp on top, then the address at which it continues; the compiler
- * saves what else it needs. The switch is inlined and ends in a jump, because a processor predicts that a return goes
- * back to the last call, and after a switch the last call was on the other stack: each return that crosses it costs a
- * misprediction, 5 ns. A debugger that stops between these instructions does not see the caller.
+ * The bare switch. Not for callers. A stack at rest has rbp on top, then the address at which it continues; the
+ * compiler saves what else it needs. The switch is inlined and ends in a jump, because a processor predicts that a
+ * return goes back to the last call, and after a switch the last call was on the other stack: each return that crosses
+ * it costs a misprediction, 5 ns. A debugger that stops between these instructions does not see the caller.
  */
 __attribute__((always_inline)) static inline void
 xk_context_swap(struct xk_context *from, struct xk_context *to)
 {
-	__asm__ volatile("subq $128, %%rsp\n\t" /* a leaf function may use as much below its stack */
+	__asm__ volatile("subq $128, %%rsp\n\t" /* the red zone, which a leaf function may use */
 			 "leaq 1f(%%rip), %%rax\n\t"
 			 "pushq %%rax\n\t"
 			 "pushq %%rbp\n\t"

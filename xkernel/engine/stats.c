@@ -148,7 +148,7 @@ xk_kernel_each_thread(struct xk_kernel *kernel, void (*see)(void *context, int t
 	pthread_mutex_unlock(&kernel->events_mutex);
 }
 
-/* ---- what tests have reached ---- */
+/* ---- counts that tests have reached ---- */
 
 #if defined(XK_DEBUG)
 

@@ -1,4 +1,4 @@
-/* thread.c - threads, what they are while they run, and the tokens they wait on: the system's, or the platform's own. */
+/* thread.c - threads of the system or the platform, their state while they run, and the tokens they wait on. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <sched.h>
@@ -71,7 +71,7 @@ xk_runner_switches(const struct xk_runner *runner)
 	if (platform->threads != NULL)
 		return runner->name == NULL ? 0 : platform->threads->switches(platform, runner->name);
 	tid = atomic_load_explicit(&runner->tid, memory_order_acquire);
-	/* For the calling thread there is a cheaper way. */
+	/* The calling thread's count is cheaper to get. */
 	if (tid == 0 || tid == (int)gettid())
 		return getrusage(RUSAGE_THREAD, &usage) == 0 ? (uint64_t)usage.ru_nvcsw : 0;
 	snprintf(line, sizeof(line), "/proc/self/task/%d/status", tid);
@@ -106,7 +106,7 @@ sem_clockwait(sem_t *semaphore, clockid_t clock, const struct timespec *until)
 	if (sem_timedwait(semaphore, &slice) == 0)
 		return 0;
 	if (left_ns > THREAD_SLICE_NS)
-		errno = EINTR; /* as if a signal had come: the caller waits again */
+		errno = EINTR; /* as if interrupted by a signal: the caller waits again */
 	return -1;
 }
 #endif
@@ -190,7 +190,7 @@ xk_thread_nap(struct xk_kernel *kernel, uint64_t nap_ns)
 		nanosleep(&nap, NULL);
 }
 
-/* ---- what runs on them ---- */
+/* ---- runners ---- */
 
 /* Returns the driver whose core and platform a runner uses. Threads of the pool go to the drivers in turn. */
 static struct xk_driver *

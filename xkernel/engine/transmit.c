@@ -1,11 +1,11 @@
 /*
  * transmit.c - sends frames to devices.
  *
- * A driver collects what is pushed in its context and sends it once per turn, without atomics: it holds the transmit of
- * its own lanes as long as it is awake. Other threads, and drivers without a lane of the device, put frames into a
- * bounded queue and drain it if nobody holds transmit. Every holder checks the queue again after letting go, so that no
- * frame is left behind. Frames that a full device did not take are tried again by the lane's driver, which is woken for
- * them.
+ * A driver collects the frames pushed in its context and sends them once per turn, without atomics: it holds the
+ * transmit of its own lanes as long as it is awake. Other threads, and drivers without a lane of the device, put frames
+ * into a bounded queue and drain it if transmit is free. Each holder checks the queue again after releasing transmit,
+ * so that no frame is left behind. The lane's driver, which is woken for this, tries again to send frames that a full
+ * device did not take.
  */
 #include <errno.h>
 #include <sched.h>
@@ -75,7 +75,7 @@ transmit_collect(struct xk_transmit *transmit)
 	xk_spin_unlock(&transmit->lock);
 }
 
-/* Sends what others have queued, too. Not inlined: sending only the driver's own must save few registers. */
+/* Also sends what others have queued. Not inlined: sending only the driver's own frames must save few registers. */
 __attribute__((noinline)) static void
 transmit_send_queued(struct xk_port *port)
 {
@@ -187,7 +187,7 @@ transmit_send_after(struct xk_port *port, struct xk_msg *m)
 	return true;
 }
 
-/* Sends m if nobody holds transmit and nothing waits. Returns false if not: m is still the caller's. */
+/* Sends m if transmit is free and the queue is empty. Returns false if not: m is still the caller's. */
 static bool
 transmit_at_once(struct xk_port *port, struct xk_msg *m)
 {
@@ -252,7 +252,7 @@ transmit_beside(struct xk_port *port, struct xk_protocol *owner, struct xk_msg *
  * still the caller's.
  *
  * A driver whose batch stays full spins if the graph says so, then hands off and waits on a thread. In a kernel without
- * threads the shepherd comes back to the driver, which has tried once more by then.
+ * threads, the shepherd returns to the driver, which has tried once more by then.
  */
 static int
 transmit_otherwise(struct xk_port *port, struct xk_protocol *owner, struct xk_msg *m)

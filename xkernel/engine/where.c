@@ -43,7 +43,7 @@ symbols_note_moved(struct dl_phdr_info *info, size_t size, void *moved)
 	return 1;
 }
 
-/* Returns section number `index`; NULL: it does not lie in the file. */
+/* Returns section number `index`; NULL: it is not in the file. */
 static const ElfW(Shdr) * symbols_section(const struct xk_symbols *symbols, unsigned index)
 {
 	const ElfW(Ehdr) *header = (const void *)symbols->image;
@@ -174,7 +174,7 @@ xk_where_note(struct xk_where *where)
 	_Unwind_Backtrace(where_note_frame, where);
 }
 
-/* ---- which protocol a function belongs to ---- */
+/* ---- functions' protocols ---- */
 
 struct where_verb {
 	const char *name;
@@ -309,8 +309,8 @@ where_first(const struct xk_kernel *kernel, const struct xk_protocol_type *type)
 }
 
 /*
- * Prints the protocols between upper and lower, which tail calls have removed from the stack. Returns whether there is
- * a way from upper to lower. out may be NULL.
+ * Prints the protocols between upper and lower, which tail calls have removed from the stack. Returns whether lower is
+ * below upper. out may be NULL.
  */
 static bool
 where_print_between(const struct xk_protocol *upper, const struct xk_protocol *lower, FILE *out)
@@ -364,7 +364,7 @@ where_print_crossing(const struct xk_where *where, const struct where_frame *fra
 		fprintf(out, ", in an event of its own");
 }
 
-/* Prints the functions from frame `first` outwards, without the library's own between protocols. */
+/* Prints the functions from frame `first` outwards, without the framework's own between protocols. */
 static void
 where_print_functions(const struct xk_where *where, const struct where_frame *frames, unsigned first, FILE *out)
 {
@@ -414,7 +414,7 @@ xk_where_type(const struct xk_where *where)
 	return at < where->count ? frames[at].type : NULL;
 }
 
-/* Begins with the innermost function of a protocol: the library's functions below it say nothing about the mistake. */
+/* Begins with the innermost function of a protocol: framework functions below it say nothing about the mistake. */
 void
 xk_where_print_functions(const struct xk_where *where, FILE *out)
 {

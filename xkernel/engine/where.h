@@ -1,9 +1,9 @@
 /*
  * where.h - locates a shepherd for error messages: the host, the protocol, and the crossing by which it got there.
  *
- * Costs nothing on the path of messages. The engine knows the sessions that a shepherd is in. The protocol whose code
- * it executes is found on its stack, by the names of functions. Names come from the executable's ELF section .symtab,
- * which includes static functions; in a stripped program every symbol is unknown.
+ * Costs messages nothing. The engine knows the sessions that a shepherd is in. The protocol whose code it executes is
+ * found on its stack, by the names of functions. Names come from the executable's ELF section .symtab, which includes
+ * static functions; in a stripped program every symbol is unknown.
  */
 #ifndef XK_WHERE_H
 #define XK_WHERE_H
@@ -64,7 +64,7 @@ struct xk_symbol {
  */
 struct xk_symbols *xk_symbols_new(void);
 
-/* Unmaps the table; names that were found in it go with it. symbols may be NULL. */
+/* Unmaps the table, and with it the names that were found there. symbols may be NULL. */
 void xk_symbols_free(struct xk_symbols *symbols);
 
 /* Finds the function or object that contains address. False: unknown. symbols may be NULL. */

@@ -37,7 +37,7 @@ xk_alarm_set_sooner(struct xk_alarm *alarm, uint64_t at_ns)
 
 	if (xk_alarm_is_set(alarm)) {
 		if (xk_event_cancel(&alarm->event) != XK_EVENT_CANCELLED)
-			return true; /* the handler has not had the lock yet, so it will look */
+			return true; /* the handler has not taken the lock yet, so it will see the change */
 	} else if (alarm->event.argument != NULL && !xk_duplicate(alarm->event.argument)) {
 		return false;
 	}

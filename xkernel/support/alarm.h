@@ -23,8 +23,8 @@
  *			xk_push(s->session.lls, copy);
  *	}
  *
- * Setting and stopping never race with the handler, because all three hold the session's lock. A handler that is about to
- * run waits for the lock and then sees every change, so no caller needs to know whether the alarm is firing already.
+ * Setting and stopping never race with the handler, because all three hold the session's lock. A handler that is about
+ * to run waits for the lock and then sees every change, so no caller needs to know whether the alarm is firing already.
  */
 #ifndef XK_ALARM_H
 #define XK_ALARM_H
@@ -40,9 +40,10 @@ struct xk_session;
 #define XK_NEVER UINT64_MAX
 
 /*
- * Handles what is due at now_ns. Runs as a shepherd of its own, with a reference on the session, which is released after it
- * returns. The lock is held on entry; the handler releases it before it pushes or waits. The alarm is not set any more: the
- * handler sets it for what is due next, if anything, which then cannot fail. It may run early, and find nothing due.
+ * Handles what is due at now_ns. Runs as a shepherd of its own, with a reference on the session, which is released
+ * after it returns. The lock is held on entry; the handler releases it before it pushes or waits. The alarm is not set
+ * any more: the handler sets it for what is due next, if anything, which then cannot fail. It may run early, and find
+ * nothing due.
  */
 typedef void xk_alarm_handler(struct xk_alarm *alarm, uint64_t now_ns);
 
@@ -54,8 +55,8 @@ struct xk_alarm {
 };
 
 /*
- * Prepares an alarm inside `session`, which it holds while it is set, or (NULL) inside memory that the protocol frees only
- * in the handler, by xk_retire. `lock` protects it and names the protocol. Once, before anything else.
+ * Prepares an alarm inside `session`, which it holds while it is set, or (NULL) inside memory that the protocol frees
+ * only in the handler, by xk_retire. `lock` protects it and names the protocol. Once, before anything else.
  */
 void xk_alarm_init(struct xk_alarm *alarm, struct xk_session *session, struct xk_lock *lock, xk_alarm_handler *handler);
 
@@ -70,9 +71,9 @@ xk_alarm_is_set(const struct xk_alarm *alarm)
 bool xk_alarm_set_sooner(struct xk_alarm *alarm, uint64_t at_ns);
 
 /*
- * Makes the handler run at at_ns or earlier; XK_NEVER changes nothing. Returns false, and sets nothing, if the session is
- * closed. The alarm is never moved to a later time: an early call now and then costs less than moving it with each message.
- * The lock is held; never waits.
+ * Makes the handler run at at_ns or earlier; XK_NEVER changes nothing. Returns false, and sets nothing, if the session
+ * is closed. The alarm is never moved to a later time: an occasional early call costs less than moving it with each
+ * message. The lock is held; never waits.
  */
 static inline bool
 xk_alarm_set(struct xk_alarm *alarm, uint64_t at_ns)
@@ -82,8 +83,8 @@ xk_alarm_set(struct xk_alarm *alarm, uint64_t at_ns)
 }
 
 /*
- * Stops the alarm, unless its handler is already waiting for the lock. Returns true if the caller must release the session,
- * without the lock. The lock is held; never waits.
+ * Stops the alarm, unless its handler is already waiting for the lock. Returns true if the caller must release the
+ * session, without the lock. The lock is held; never waits.
  */
 bool xk_alarm_stop(struct xk_alarm *alarm);
 

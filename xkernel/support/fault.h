@@ -1,6 +1,6 @@
 /*
- * fault.h - reports upward that a message could not be delivered: from the protocol that learns of it (ICMP, or a
- * link that gives up), through each protocol that the message came down, as far up as one is interested.
+ * fault.h - reports upward that a message could not be delivered: from the protocol that detects it (ICMP, or a link
+ * that gives up), through each protocol that the message came down, as far up as they handle it.
  *
  * A report is a hint, not a failure: it may be forged or late, or the message may have been sent again meanwhile.
  */
@@ -14,7 +14,7 @@ enum xk_fault {
 	XK_FAULT_HOST,       /* the host does not answer on its network */
 	XK_FAULT_PROTOCOL,   /* the host lacks the protocol above */
 	XK_FAULT_PORT,       /* nothing listens on the port */
-	XK_FAULT_TOO_BIG,    /* too long for a link on its way, and must not be fragmented */
+	XK_FAULT_TOO_BIG,    /* too long for a link on its route, and must not be fragmented */
 	XK_FAULT_HOPS,       /* its time to live ran out */
 	XK_FAULT_REASSEMBLY, /* fragments of it were lost */
 	XK_FAULT_HEADER,     /* its header was not understood */
@@ -39,13 +39,13 @@ struct xk_fault_report {
 	uint64_t from; /* the reporting host */
 	struct xk_session *session; /* on which the message was pushed; NULL: a lazy one, which may be closed by now */
 	const uint8_t *begin;       /* first bytes of the message, as pushed there */
-	size_t len;                 /* number of those that are known */
+	size_t len;                 /* number of known bytes */
 	const struct xk_msg *m;     /* the whole message, if it never left this host; otherwise NULL */
 };
 
 /*
- * Reports a fault of a message that went down s to the protocol above, past virtual ones. For the protocol of
- * s. Returns what that protocol returns; -ENOTSUP: it is not interested. A shepherd; holds no lock.
+ * Reports a fault of a message that went down s to the protocol above, past virtual ones. For the protocol of s.
+ * Returns what that protocol returns; -ENOTSUP: it does not handle faults. A shepherd; holds no lock.
  */
 static inline int
 xk_fault_notify(struct xk_session *s, struct xk_fault_report *report)

@@ -1,9 +1,9 @@
 /*
  * later.h - a bounded store of delayed messages, for virtual protocols (virtual.h) that delay or reorder.
  *
- * A waiting message holds its session, as a parked shepherd would: a session closed meanwhile goes
- * with its last message. After the delay, an event's shepherd carries the message on in its direction;
- * upward by xk_pop with a hdr that is not NULL: the session's pop must pass that on without delay.
+ * A waiting message holds its session, as a parked shepherd would: a session closed meanwhile is freed with its last
+ * message. After the delay, an event's shepherd carries the message on in its direction; upward by xk_pop with a hdr
+ * that is not NULL: the session's pop must pass that on without delay.
  */
 #ifndef XK_LATER_H
 #define XK_LATER_H
@@ -22,9 +22,9 @@ struct xk_later {
 };
 
 /*
- * Initialises a store of at most max messages; others are dropped for the reason `full`.
- * ordered: whenever a message is due, the oldest of its direction goes. Failed pushes of delayed
- * messages, which no caller sees, are counted as the owner's counter `unsent`. For init.
+ * Initialises a store of at most max messages; others are dropped for the reason `full`. ordered: whenever a message is
+ * due, the oldest of its direction goes on instead. Failed pushes of delayed messages, which no caller sees, are
+ * counted as the owner's counter `unsent`. For init.
  */
 void xk_later_init(struct xk_later *later, struct xk_protocol *owner, uint64_t max, bool ordered, unsigned full,
 		   unsigned unsent);

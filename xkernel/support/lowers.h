@@ -1,6 +1,6 @@
 /*
- * lowers.h - enabling on several lowers, all or none, for protocols whose messages come up by any of them. Lowers that
- * only answer control operations are left out.
+ * lowers.h - enables on all lowers, or on none, for protocols whose messages come up from any of them. Skips lowers
+ * that only answer control operations.
  */
 #ifndef XK_LOWERS_H
 #define XK_LOWERS_H
@@ -20,8 +20,8 @@ xk_lower_carries(const struct xk_protocol *self, unsigned i)
 }
 
 /*
- * Takes an open_enable back from the first of each `step` lowers, before `end`; each gets a copy of the participants.
- * Returns 0, or what the first lower that refused says.
+ * Withdraws an open_enable from the first of each `step` lowers, before `end`; each gets a copy of the participants.
+ * Returns 0, or the error of the first lower that refused.
  */
 static inline int
 xk_disable_lowers(struct xk_protocol *self, unsigned step, unsigned end, struct xk_protocol *hlp_receive,
@@ -40,7 +40,7 @@ xk_disable_lowers(struct xk_protocol *self, unsigned step, unsigned end, struct 
 	return err;
 }
 
-/* Enables on the first of each `step` lowers; each gets a copy of the participants. Returns 0, or -errno: on none. */
+/* Enables on the first of each `step` lowers; each gets a copy of the participants. 0, or -errno: enabled on none. */
 static inline int
 xk_enable_lowers(struct xk_protocol *self, unsigned step, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
 		 const struct xk_participants *participants)

@@ -11,12 +11,12 @@ int
 xk_ports_init(struct xk_protocol *self, uint32_t first, uint32_t last, uint64_t seed)
 {
 	struct xk_ports *ports = &self->table.ports;
-	struct xk_participants anybody = { .remote.depth = 0 };
+	struct xk_participants any = { .remote.depth = 0 };
 
 	ports->first = first;
 	ports->count = last - first + 1;
 	ports->seed = seed;
-	return xk_open_enable(self, self, xk_lower(self, 0), &anybody);
+	return xk_open_enable(self, self, xk_lower(self, 0), &any);
 }
 
 /* Opens with this local number. -EEXIST: it is taken. lls stays the caller's. */
@@ -31,7 +31,7 @@ ports_try(struct xk_protocol *self, const struct xk_opening *o, uint32_t local, 
 	key = xk_receive_key(self, o->lls, o->p);
 	if (enable != NULL && (chooses || enable->hlp_receive != o->hlp_receive))
 		return -EEXIST;
-	if (chooses && xk_table_find(self, key) != NULL) /* saves making a session in vain */
+	if (chooses && xk_table_find(self, key) != NULL) /* avoids making a session in vain */
 		return -EEXIST;
 	if (!xk_duplicate(o->lls))
 		return -ENOMEM;
@@ -129,7 +129,7 @@ xk_ports_setup(struct xk_session *s, const uint8_t *p)
 	memcpy(s->sends.header + format->local_at, p + format->remote_at, 2);
 }
 
-/* What is sent has the ends exchanged. */
+/* The ends are exchanged in `sends`. */
 struct xk_key
 xk_ports_passive_key_of(const struct xk_session *s)
 {

@@ -1,7 +1,7 @@
 /*
- * retransmit.h - when to send again what has not been answered: round trips, the timeout that follows from them, and the
- * time-outs of a message. RFC 6298; Jacobson, "Congestion avoidance and control" (1988); Karn and Partridge, "Improving
- * round-trip time estimates in reliable transport protocols" (1987).
+ * retransmit.h - times retransmissions: round trips, the timeout computed from them, and the timeouts of a message. RFC
+ * 6298; Jacobson, "Congestion avoidance and control" (1988); Karn and Partridge, "Improving round-trip time estimates
+ * in reliable transport protocols" (1987).
  *
  *	struct xk_timeouts timeouts;		of a protocol: its settings
  *	struct xk_round_trip round_trip;	of a conversation
@@ -60,7 +60,7 @@ xk_estimate_bound(const struct xk_estimate *estimate)
 
 /* ---- the timeout of a conversation ---- */
 
-/* A protocol's limits: the timeout before a round trip is measured, the shortest that measuring sets, and the longest. */
+/* A protocol's timeouts: the first, before any round trip is measured; the shortest measured one; and the longest. */
 struct xk_timeouts {
 	uint64_t first_ns, min_ns, max_ns;
 };
@@ -77,8 +77,8 @@ xk_round_trip_init(struct xk_round_trip *round_trip, const struct xk_timeouts *t
 }
 
 /*
- * Adapts the timeout to a round trip that took sample_ns, of a message that was sent once: an answer to a repeated one does
- * not tell which copy it answers. After a time-out the longer timeout stays until such a message is answered.
+ * Adapts the timeout to a round trip of sample_ns. Only for messages that were sent once: the answer to a retransmitted
+ * one may be to any copy. After a timeout, the longer one stays until a message sent once is answered.
  */
 static inline void
 xk_round_trip_measure(struct xk_round_trip *round_trip, const struct xk_timeouts *timeouts, uint64_t sample_ns)
@@ -93,23 +93,23 @@ xk_round_trip_measure(struct xk_round_trip *round_trip, const struct xk_timeouts
 	round_trip->timeout_ns = timeout_ns < timeouts->max_ns ? timeout_ns : timeouts->max_ns;
 }
 
-/* ---- the time-outs of a message ---- */
+/* ---- the timeouts of a message ---- */
 
 struct xk_retry {
 	uint64_t begun_ns;   /* when it was first sent or, for a window, when its oldest message changed */
-	uint64_t timeout_ns; /* doubled by each time-out */
-	uint64_t due_ns;     /* when the next time-out is */
-	uint32_t tries;      /* time-outs so far */
+	uint64_t timeout_ns; /* doubled by each timeout */
+	uint64_t due_ns;     /* time of the next timeout */
+	uint32_t tries;      /* timeouts so far */
 };
 
-/* Begins with a message that is sent at now_ns, for the first time. */
+/* Begins with a message that is sent for the first time, at now_ns. */
 static inline void
 xk_retry_begin(struct xk_retry *retry, uint64_t timeout_ns, uint64_t now_ns)
 {
 	*retry = (struct xk_retry){ now_ns, timeout_ns, now_ns + timeout_ns, 0 };
 }
 
-/* Counts a time-out at now_ns, and doubles the time until the next, up to max_ns. */
+/* Counts a timeout at now_ns, and doubles the time until the next, up to max_ns. */
 static inline void
 xk_retry_again(struct xk_retry *retry, uint64_t max_ns, uint64_t now_ns)
 {

@@ -42,7 +42,7 @@ xk_share_take(struct xk_share *share, uint32_t count)
 	uint32_t leaving = 0; /* largest holding of a share with `leaves` */
 	bool fits = true;
 
-	if (count > UINT32_C(1) << 30) /* so that no sum wraps round */
+	if (count > UINT32_C(1) << 30) /* so that no sum wraps */
 		return false;
 	for (struct xk_share *part = share; part != NULL; part = part->of) {
 		uint32_t held = atomic_fetch_add_explicit(&part->held, count, memory_order_relaxed) + count;
@@ -52,7 +52,7 @@ xk_share_take(struct xk_share *share, uint32_t count)
 			leaving = held;
 		keeper = part->keeper;
 		if (part->of == NULL)
-			/* as if they were taken one by one: what is asked for at once may get no more than that */
+			/* as if taken one by one: a large request gets no more than many small ones */
 			fits = fits && leaving <= part->max - (held > 0 ? held - 1 : 0);
 	}
 	if (fits && keeper != NULL)
@@ -64,7 +64,7 @@ xk_share_take(struct xk_share *share, uint32_t count)
 	return fits;
 }
 
-/* ---- whose holding makes room ---- */
+/* ---- who makes room ---- */
 
 void
 xk_share_enter(struct xk_share *share)
@@ -82,7 +82,7 @@ xk_share_exit(struct xk_share *share)
 
 /*
  * Returns the share within `of` that has the most, or up to an eighth less; NULL: none holds anything. Compares all of
- * them only when the last result has lost an eighth: a stranger's request must not cost a look at thousands.
+ * them only when the last result has lost an eighth: a stranger's request must not cost a scan of thousands.
  */
 static struct xk_share *
 share_most(struct xk_share *of)
@@ -120,7 +120,7 @@ struct share_holder {
 	struct xk_share share; /* first */
 	struct xk_binding binding;
 	struct xk_retired retired;
-	unsigned references; /* of those that joined, and of the shares within this one */
+	unsigned references; /* of joins, and of the shares within this one */
 };
 
 int
@@ -152,7 +152,7 @@ share_holder_release(struct xk_retired *retired)
 	free(xk_container_of(retired, struct share_holder, retired));
 }
 
-/* Gives back a reference on share, and if that was the last one, the share's reference on the one around it. */
+/* Releases a reference on share, and with the last one, the share's reference on the one around it. */
 static void
 share_release(struct xk_shares *shares, struct xk_share *share)
 {

@@ -9,7 +9,7 @@
  *   to other protocols (xk_keep, in services.h).
  * - It takes from the holder that has the most (xk_share_loser). A holder with at most an equal share loses nothing.
  *
- * Neither suits state that any frame can create and whose sender may be forged (fragments): there, the oldest goes.
+ * Neither suits state that any frame can create and whose sender may be forged (fragments): there, drop the oldest.
  *
  *	xk_shares_init(&gm->shares, self, buffers of all hosts);
  *	s->share = xk_shares_join(&gm->shares, &host, 1);	in a session's setup
@@ -29,7 +29,7 @@
 
 LIST_HEAD(xk_share_list, xk_share);
 
-/* What one holder has, or all holders together. */
+/* The holding of one holder, or of all together. */
 struct xk_share {
 	struct xk_share *of;        /* the share that contains this one; NULL: none, it is the outermost */
 	struct xk_protocol *keeper; /* of the outermost: the protocol that keeps the buffers (xk_keep); NULL: none */
@@ -60,23 +60,23 @@ xk_share_held(const struct xk_share *share)
 void xk_share_give(struct xk_share *share, uint32_t count);
 
 /*
- * Takes `count`, or nothing if that exceeds a limit, also for a moment, by what others are trying to take. Returns whether
- * it was taken. Any context.
+ * Takes `count`, or nothing if a limit is exceeded, even if only for a moment because others are trying to take more.
+ * Returns whether it was taken. Any context.
  */
 bool xk_share_take(struct xk_share *share, uint32_t count);
 
-/* ---- whose holding makes room; the protocol serialises these, with xk_share_take and the shares' joins and leaves ---- */
+/* ---- who makes room; the protocol serialises these, with xk_share_take, xk_shares_join and xk_shares_leave ---- */
 
 /* Adds share, which the caller has filled in, to the shares within `of`. */
 void xk_share_enter(struct xk_share *share);
 
-/* Takes it out again: nothing is within it any more. */
+/* Removes share from there. Nothing may be within it any more. */
 void xk_share_exit(struct xk_share *share);
 
 /*
- * Returns the share that must give back something before `share` takes `count`: at each level, from the outermost
- * inwards, the holder that has the most (or up to an eighth less), if that is more than the newcomer would have; else the
- * newcomer. The result may be `share` itself, even if it holds nothing.
+ * Returns the share that must give something back before `share` takes `count`. At each level, from the outermost
+ * inwards, that is the holder with the most (or up to an eighth less), if that is more than the newcomer would have;
+ * else the newcomer. The result may be `share` itself, even if it holds nothing.
  */
 struct xk_share *xk_share_loser(struct xk_share *share, uint32_t count);
 
@@ -90,8 +90,9 @@ struct xk_shares {
 };
 
 /*
- * Initializes shares of at most `max` buffers in all, of which a holder leaves at least half. For anything else that
- * holders lose, the caller changes all.keeper to NULL and `leaves` to false. Returns 0 or -ENOMEM. Main thread.
+ * Initializes shares of at most `max` buffers in all, of which a holder leaves at least half. For things other than
+ * buffers, which holders lose to others, the caller then sets all.keeper to NULL and `leaves` to false. Returns 0 or
+ * -ENOMEM. Main thread.
  */
 int xk_shares_init(struct xk_shares *shares, struct xk_protocol *self, uint32_t max);
 
@@ -100,11 +101,11 @@ void xk_shares_fini(struct xk_shares *shares);
 
 /*
  * Returns the share of the last of `count` addresses, with a reference; NULL: no memory. It lies within the share of
- * the address before, and so on: no two addresses are the same unless all before them are. Any shepherd.
+ * the address before, and so on: equal addresses must follow equal addresses. Any shepherd.
  */
 struct xk_share *xk_shares_join(struct xk_shares *shares, const struct xk_key *addresses, unsigned count);
 
-/* Gives back a reference on share, after what was taken with it. Ignores NULL. Any shepherd. */
+/* Releases a reference on share, after everything taken with it was given back. Ignores NULL. Any shepherd. */
 void xk_shares_leave(struct xk_shares *shares, struct xk_share *share);
 
 #endif

@@ -20,7 +20,7 @@ virtual_open_taking(struct xk_protocol *self, struct xk_protocol *hlp_receive, s
 {
 	int err = xk_table_open(self, virtual_active_key(lls), hlp_receive, lls->hlp_type, lls, NULL, session);
 
-	/* A shared session has been stored already, or is about to be: while it is open, no other stands on lls. */
+	/* A shared session has been stored already, or is about to be: while it is open, no other is on lls. */
 	if (err == 0)
 		atomic_store_explicit(&lls->above, *session, memory_order_release);
 	return err;
@@ -33,7 +33,7 @@ xk_virtual_open_on(struct xk_protocol *self, struct xk_protocol *hlp_receive, st
 	return xk_duplicate(lls) ? virtual_open_taking(self, hlp_receive, lls, session) : -ENOMEM;
 }
 
-/* Leaves `above` alone if another session stands on the one below already, opened while this one was closing. */
+/* Leaves `above` alone if another session is on the one below already, opened while this one was closing. */
 void
 xk_virtual_session_close(struct xk_session *s)
 {
@@ -74,8 +74,8 @@ virtual_is_of_another(struct xk_session *s, void *hlp_type)
 }
 
 /*
- * Asks the protocols below first: only they know these participants. Idle sessions go with each open_enable that is
- * taken back, even if others remain, because a session does not tell which of them caused it.
+ * Disables below first: only those protocols know the participants. Each open_disable closes the idle sessions, even if
+ * other open_enables remain, because a session does not record which of them caused it.
  */
 int
 xk_virtual_open_disable(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
@@ -95,7 +95,7 @@ xk_virtual_open_disable(struct xk_protocol *self, struct xk_protocol *hlp_receiv
 	return err;
 }
 
-/* Makes a session on lls, which a message has caused. If another shepherd was faster, its session does. */
+/* Makes a session on lls, which a message has created. If another shepherd was faster, its session serves. */
 int
 xk_virtual_open_done(struct xk_protocol *self, struct xk_protocol *llp, struct xk_session *lls,
 		     struct xk_protocol *hlp_type)
@@ -126,7 +126,7 @@ xk_virtual_close_done(struct xk_protocol *self, struct xk_session *session)
 
 /* ---- up ---- */
 
-/* Handles m where no session stands on lls: it was closed, unlike the one below. Takes m. */
+/* Handles m if no session is on lls: it was closed, unlike the one below. Takes m. */
 XK_APART static void
 virtual_demux_accepted(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 {

@@ -1,8 +1,7 @@
 /*
- * virtual.h - the common part of virtual protocols: they pass open, open_enable and
- * control through, and each session stands on one session below. Protocols with several
- * lowers open those themselves; enables go to all lowers that carry messages, or to none. Only push and pop are left
- * to the others.
+ * virtual.h - the common part of virtual protocols: they pass open, open_enable and control through, and each session
+ * is on one session below. Protocols with several lowers open those themselves; enables go to all lowers that carry
+ * messages, or to none. Other virtual protocols write only push and pop.
  *
  * 	static int vtap_carry(struct xk_session *s, struct xk_msg *m, enum xk_direction direction) { ... }
  *
@@ -10,7 +9,7 @@
  * 	static const struct xk_protocol_ops vtap_ops = { XK_VIRTUAL_OPS };
  *
  * Sessions:  the session below knows the one on it (`above`): messages need no map lookup. The upper holds a reference
- *            on the lower, not vice versa. Passively opened ones are kept as the setting `sessions` says.
+ *            on the lower, not vice versa. The setting `sessions` limits the passively opened ones that are kept.
  * Enables:   those of one hlp_type count together, whatever their participants, for one hlp_receive. Each open_disable
  *            closes the passively opened sessions that no other protocol holds.
  * Control:   the session or protocol below answers.
@@ -50,7 +49,7 @@ int xk_virtual_open_on(struct xk_protocol *self, struct xk_protocol *hlp_receive
 	.open = xk_virtual_open, .open_enable = xk_virtual_open_enable, .open_disable = xk_virtual_open_disable,       \
 	.open_done = xk_virtual_open_done, .close_done = xk_virtual_close_done, .demux = xk_virtual_demux
 
-/* Passes on m on its way through s. Takes m. Returns as xk_push; 0 upward. */
+/* Passes m on through s. Takes m. Returns as xk_push; 0 upward. */
 static inline int
 xk_virtual_pass(struct xk_session *s, struct xk_msg *m, enum xk_direction direction)
 {
