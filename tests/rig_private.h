@@ -66,7 +66,7 @@ struct rig_enable {
 struct rig_wire {
 	struct rig_fake fake;
 	struct xk_session *down;   /* of the first wire: on the rig's port */
-	struct xk_session *newest; /* where injected bytes come up */
+	struct xk_session *newest; /* injected bytes arrive here */
 	struct rig_enable enables[RIG_ENABLES];
 	unsigned sessions;
 	uint64_t remote, local; /* of the last open */

@@ -119,16 +119,16 @@ at near prints "a card without a driver is refused" "belongs to no driver" ./udp
 at near take
 at near prints "xk doctor finds it" "PCI address *yes" ./xk doctor
 at far give
-at far prints "a card of Linux's is refused" "belongs to the kernel's driver" ./udptest --server --link $card --driver poll
+at far prints "a card in use by Linux is refused" "belongs to the kernel's driver" ./udptest --server --link $card --driver poll
 
 at near serve ./xk run graphs/host.dot --link $card --driver poll
 at far prints "Linux pings a host that polls" " 0% packet loss" ping -c 5 -i 1 10.77.0.2
 at near cable off
 at far prints "a pulled cable carries nothing" "100% packet loss" ping -c 3 -W 2 10.77.0.2
 at near cable on
-at far prints "the host is there again when it is plugged in" " 0% packet loss" ping -c 3 -W 5 10.77.0.2
+at far prints "the host is reachable again once plugged in" " 0% packet loss" ping -c 3 -W 5 10.77.0.2
 at near begin_unbinding
-at far prints "a host keeps a card that root takes away, until it ends" " 0% packet loss" ping -c 3 -W 5 10.77.0.2
+at far prints "a host keeps a card that root unbinds, until it ends" " 0% packet loss" ping -c 3 -W 5 10.77.0.2
 at near end_server
 at near wait $unbinder
 at near prints "... and then the card is free" "No such file" ls $device/driver/

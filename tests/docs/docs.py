@@ -276,7 +276,7 @@ def check_steps(path, directory):
         stem = os.path.basename(name).removesuffix(".c")
         wanted = f'"name": "{stem}"' if stem.startswith("test_") else f"&xk_type_{stem},"
         expect(status == 0 and wanted in output and f"/{name}" in output, f"{path}: its steps add {name}",
-               f"not in the build, which says {output[-2000:]}")
+               f"not in the build, which prints {output[-2000:]}")
     expect(bool(added), f"{path}: its steps add files", "none")
 
 

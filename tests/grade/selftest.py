@@ -96,7 +96,7 @@ def lost(result):
     return {found["name"] for found in result["checks"] if found["marks"] != found["of"]}
 
 
-def said(result):
+def reasons(result):
     return "\n".join(f"{found['name']}: {found['why']}" for found in result["checks"] if found["why"]) + str(result["refused"] or "")
 
 
@@ -123,14 +123,14 @@ def check_answers(sandbox, instructor):
         for student in drawn([None, *STUDENTS], 1):
             layout = lab.layout(0) if student is None else layout_of(lab, key, student)
             result = grade.mark(sandbox, lab, files_of(lab, layout, answer), layout, key, student or "public")
-            expect(result["marks"] == lab.marks, f"{lab.name}: the answer has all marks: {student or 'public layout'}", said(result))
+            expect(result["marks"] == lab.marks, f"{lab.name}: the answer has all marks: {student or 'public layout'}", reasons(result))
             expect(not result["compiler"], f"{lab.name}: the answer compiles without a warning", result["compiler"])
         for wrong in json.loads(mutants.read_part(instructor, "wrong", f"{lab.name}.json")):
             layout = layout_of(lab, key, STUDENTS[0])
             text = changed(answer, [(wrong["old"], wrong["new"])])
             result = grade.mark(sandbox, lab, files_of(lab, layout, text), layout, key, STUDENTS[0])
             expect(lost(result) == set(wrong["loses"]), f"{lab.name}: {wrong['name']} loses {' '.join(sorted(wrong['loses']))}",
-                   f"lost {sorted(lost(result))}\n{said(result)}")
+                   f"lost {sorted(lost(result))}\n{reasons(result)}")
         other = files_of(lab, layout_of(lab, key, STUDENTS[1]), answer)
         result = grade.mark(sandbox, lab, other, layout_of(lab, key, STUDENTS[0]), key, STUDENTS[0])
         expect(result["marks"] < lab.marks // 2, f"{lab.name}: another student's header loses marks", str(result["marks"]))
@@ -152,7 +152,7 @@ def check_skeletons(sandbox, work):
         layout = lab.layout(0)
         result = grade.mark(sandbox, lab, files_of(lab, layout, read(source, f"{lab.name}.c")), layout, keys.PUBLIC, "public")
         has = {found["name"] for found in result["checks"]} - lost(result)
-        expect(has == SKELETONS[lab.name], f"{lab.name}: the skeleton has the right marks", f"{sorted(has)}\n{said(result)}")
+        expect(has == SKELETONS[lab.name], f"{lab.name}: the skeleton has the right marks", f"{sorted(has)}\n{reasons(result)}")
         expect(not result["compiler"], f"{lab.name}: the skeleton compiles without a warning", result["compiler"])
 
 
@@ -277,9 +277,9 @@ def check_attacks(sandbox, instructor, work):
         result = attacked(name, None)
         limits.update(usual)
         run_ = [found for found in result["checks"] if found["seed"] is not None]
-        expect(result["marks"] == 0 and why in said(result), f"attack {name}: the marks name the budget: {why}", said(result))
-        expect(limits is sandboxes.RUN_BUDGET or (len(run_) <= 2 and f"not run: the host {why}" in said(result)),
-               f"attack {name}: the other checks are not run", said(result))
+        expect(result["marks"] == 0 and why in reasons(result), f"attack {name}: the marks name the budget: {why}", reasons(result))
+        expect(limits is sandboxes.RUN_BUDGET or (len(run_) <= 2 and f"not run: the host {why}" in reasons(result)),
+               f"attack {name}: the other checks are not run", reasons(result))
     folder = os.path.join(work, "tells")
     os.mkdir(folder)
     for name, text in files("tells_without_end.c").items():
@@ -303,10 +303,10 @@ def check_attacks(sandbox, instructor, work):
             time.sleep(0.1)
         expect(not processes_of(sandbox.user), "attacks have left no process", str(processes_of(sandbox.user)))
     result = grade.mark(sandbox, lab, files_of(lab, layout, useless), layout, keys.PUBLIC, "attacker")
-    expect(result["marks"] == 0 and result["refused"] is None, "without an attack, the host that attacks use runs and has no marks", said(result))
+    expect(result["marks"] == 0 and result["refused"] is None, "without an attack, the host that attacks use runs and has no marks", reasons(result))
     talk = head + '#include <stdio.h>\n#include <stdlib.h>\nATTACK { fprintf(stderr, "HARM\\n"); exit(1); }\n' + useless
     result = grade.mark(sandbox, lab, files_of(lab, layout, talk), layout, keys.PUBLIC, "attacker")
-    expect("HARM" in json.dumps(result), "harm would have been reported", said(result))
+    expect("HARM" in json.dumps(result), "harm would have been reported", reasons(result))
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
     expect(peak < MEMORY_MAX, f"attacks have left the grader below {MEMORY_MAX} MiB", f"{peak} MiB")
 
@@ -414,7 +414,7 @@ def check_lies():
             whys = {str(grade.run_check(check, lambda *how, seed=seed: Liar(lab.layout(seed), seed), lab.layout(seed), seed))
                     for seed in range(LIARS)}
             expect(not [why for why in whys if why == "None" or grade.CANNOT_JUDGE in why],
-                   f"{lab.name}: {check.name}: a host that answers at random is judged", "\n".join(sorted(whys)[:5]))
+                   f"{lab.name}: {check.name}: a host that answers at random gets a verdict", "\n".join(sorted(whys)[:5]))
         for seed in range(LIARS):
             layout, events = lab.layout(seed), []
             grade.run_check(lab.check(lab.story), lambda *how, seed=seed: Liar(lab.layout(seed), seed), layout, seed,

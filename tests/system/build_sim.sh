@@ -62,7 +62,7 @@ check "the first journey has four frames" "it has not" \
 	python3 tests/system/journey.py check "$tree/build/one.html" 'frames() == 4 and "udptest" in names(1)'
 for chosen in '' '--link virtio' '--link 0000:01:00.0'; do
 	# shellcheck disable=SC2086 # two words or none
-	expect "a link of DPDK is refused: ${chosen:-by default}" 2 \
+	expect "a DPDK link is refused: ${chosen:-by default}" 2 \
 		"needs DPDK, which this build is without; .[.]/run build. builds everything.*there are: memory, sim;" \
 		"${nobody[@]}" build/udptest $chosen --rounds 10
 done

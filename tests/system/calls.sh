@@ -13,12 +13,12 @@ for mode in ipp regular; do
 	holds "$mode" "every call has its reply" \
 		'all(h[c]["chantest.rounds"] == 20 and h[c]["chantest.failed"] == 0 for c in ("near", "nearlong", "far", "farlong"))'
 	holds "$mode" "the server has run each once" 'h["server"]["chantest.requests"] == 80'
-	holds "$mode" "neighbours are called past IP, and others by it" \
+	holds "$mode" "calls to neighbours bypass IP, others use it" \
 		'h["near"]["vmux.later"] == 0 and h["nearlong"]["vmux.later"] == 0 and h["far"]["vmux.later"] == 3 and h["farlong"]["vmux.later"] == 3'
-	holds "$mode" "short messages go past BLAST, and long ones by it" \
+	holds "$mode" "short messages bypass BLAST, long ones use it" \
 		'h["near"]["blast.long_out"] + h["far"]["blast.long_out"] == 0 and h["nearlong"]["vsize.long"] >= 20 <= h["farlong"]["blast.long_out"]'
-	holds "$mode" "the server answers by the same" 'h["server"]["blast.long_out"] >= 40 and h["server"]["vsize.opened"] > 0'
-	holds "$mode" "nothing is without a way" 'sum(h[c]["vsize.no_way"] + h[c]["vmux.nowhere"] for c in h) == 0'
+	holds "$mode" "the server answers by the same way" 'h["server"]["blast.long_out"] >= 40 and h["server"]["vsize.opened"] > 0'
+	holds "$mode" "every message has a way" 'sum(h[c]["vsize.no_way"] + h[c]["vmux.nowhere"] for c in h) == 0'
 done
 
 for seed in 1 2 3; do

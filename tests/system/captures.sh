@@ -250,7 +250,7 @@ fi
 
 expect "no such directory" 1 '--pcap .*/none/x.client cannot be written: No such' "$udptest" --rounds 10 \
 	--pcap "$work/none/x"
-check "it is told once" "$(cat "$work/err")" [ "$(grep -c 'cannot be written' "$work/err")" -eq 1 ]
+check "it is reported once" "$(cat "$work/err")" [ "$(grep -c 'cannot be written' "$work/err")" -eq 1 ]
 ln -s /dev/full "$work/full"
 ln -s /dev/full "$work/full.server"
 expect "a full disk, of one end" 1 '--pcap .*/full.server cannot be written: No space' "$udptest" --rounds 500 --mode ipp \
@@ -269,7 +269,7 @@ kill -KILL "$server" "$pid"
 await_end "$server" 20
 await_end "$pid" 20
 if [ -n "$has_tshark" ]; then
-	check "what a killed server has written can be read" "see above" eval 'read_capture "$work/killed.pcapng" &&
+	check "the capture of a killed server is readable" "see above" eval 'read_capture "$work/killed.pcapng" &&
 		[ "$(count "$work/killed.pcapng" server.port in)" -gt 100 ]'
 fi
 rm -rf "$XDG_RUNTIME_DIR"/*

@@ -49,7 +49,7 @@ expect "too long" 1 'sends at most [0-9]+ bytes in a message, not 500000' "$chan
 # refused. Retransmissions, even needless ones, depend on the machine and are allowed.
 run 60 "$chantest" --cores $one --rounds 500 --mode ipp,regular --channels 128 --set chan.peer_channels=160 \
 	--json "$work/many.json"
-check "128 channels, again and again" "status $status: $(tail -n 3 "$work/err")" [ "$status" -eq 0 ]
+check "128 channels, repeatedly" "status $status: $(tail -n 3 "$work/err")" [ "$status" -eq 0 ]
 document "128 channels: no call is lost, and no channel refused" "$work/many.json" \
 	'len(runs) == 2 and all(r["rounds"] == 500 and r["lost"] == 0 and r["bad"] == 0 and "chan.too_many" not in r["drops"] for r in runs)'
 
@@ -70,7 +70,7 @@ for channels in 1 8; do
 		'r["context_switches"]["server"] is None'
 done
 end_server
-document "a lone server tells what it did" "$work/server.json" \
+document "a lone server's counts" "$work/server.json" \
 	's["messages"] >= 400 and s["mode"] == "ipp" and s["counters"]["chantest.messages"] == s["messages"] == s["counters"]["chantest.requests"]'
 
 # ---- a server that is killed ---------------------------------------------------------------------------------------------

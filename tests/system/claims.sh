@@ -70,7 +70,7 @@ for link in virtio memif; do
 	check "$link: it ends" "status $status" [ "$status" -eq 0 ]
 done
 umask 022
-check "nobody else has connected at any time" "$(cat "$work/stranger.out")" [ "$(wc -l <"$work/stranger.out")" -eq 1 ]
+check "no other user has ever connected" "$(cat "$work/stranger.out")" [ "$(wc -l <"$work/stranger.out")" -eq 1 ]
 
 # The same for a network interface.
 if [ "${2:-}" != inside ]; then

@@ -12,7 +12,7 @@ made=$work/programs/udptest
 
 expect "a program is made" 0 '' "$xk" compile graphs/udptest.dot -o "$made"
 cp "$made" "$work/programs/other"
-prints "it tells what it can do" 'graphs/udptest.dot and its protocols' "$made" --help
+prints "its help describes it" 'graphs/udptest.dot and its protocols' "$made" --help
 prints "a pair of processes" 'Round trips over virtio' "$made" udptest --rounds 100
 prints "... of a program called udptest" 'Round trips over virtio' "$made" --rounds 100
 prints "... of any graph" 'udptest-two' "$made" --graph graphs/udptest-two.dot --rounds 10 --link sim --json -
@@ -36,7 +36,7 @@ for options in '' '--trace' '--mode ipp --handoff both' '--set graph.budget=150u
 		run 60 "$made" udptest --link sim --rounds 10 $options
 		cat "$work/out" "$work/err" >"$work/inside"
 	}
-	check "as the file, with ${options:-nothing else}" "$(diff "$work/file" "$work/inside" | head -n 5)" cmp -s "$work/file" "$work/inside"
+	check "the same as the file, with ${options:-nothing else}" "$(diff "$work/file" "$work/inside" | head -n 5)" cmp -s "$work/file" "$work/inside"
 done
 check "... and something" "it prints nothing" test -s "$work/inside"
 
@@ -47,7 +47,7 @@ embed() {
 	cc -std=c11 -Wall -Wextra -Werror -o "$work/embed" docs/examples/embed_compiled.c "$work/graph.o" \
 		$(PKG_CONFIG_PATH=$build/meson-uninstalled pkg-config --cflags --libs xkernel)
 }
-check "a program of one's own is linked with it" "see above" embed
+check "a user's program is linked with it" "see above" embed
 prints "... and is its host" '^47 bytes came out: hello$' "$work/embed"
 
 # ---- the user's protocols ------------------------------------------------------------------------------------------------
@@ -97,7 +97,7 @@ expect "neither" 2 'neither a graph nor a protocol' "$xk" compile -o "$work/none
 expect "no protocol" 1 'nowhere.c' "$xk" compile graphs/udptest.dot --with nowhere.c -o "$work/none"
 printf 'int x = ;\n' >"$work/wrong.c"
 expect "no C" 1 'wrong.c:1' "$xk" compile graphs/udptest.dot --with "$work/wrong.c" -o "$work/none"
-expect "a network is no graph" 1 '' "$xk" compile graphs/net/lan.dot -o "$work/none"
+expect "a network file is not a graph" 1 '' "$xk" compile graphs/net/lan.dot -o "$work/none"
 expect "no place for the program" 1 '' "$xk" compile graphs/udptest.dot -o /nowhere/program
 XK_CFLAGS=--no-such-option expect "what XK_CFLAGS has is asked of the compiler" 1 'no-such-option' "$xk" compile graphs/udptest.dot \
 	-o "$work/none"
@@ -106,19 +106,19 @@ XK_CFLAGS=$(printf -- '-O0 %.0s' {1..600}) expect "... but no more than there is
 check "... and nothing is made" "it is" test ! -e "$work/none"
 
 cp graphs/udptest.dot "$work/mine.dot"
-expect "a program in its graph's place" 1 'would be written over' "$xk" compile "$work/mine.dot" -o "$work/mine.dot"
+expect "a program over its graph" 1 'would be written over' "$xk" compile "$work/mine.dot" -o "$work/mine.dot"
 ln -s udp.c "$work/link.c"
 expect "... or a protocol's" 1 'would be written over' "$xk" compile "$work/mine.dot" --with "$work/udp.c" -o "$work/link.c"
-check "a graph file is not lost" "it is" cmp -s graphs/udptest.dot "$work/mine.dot"
+check "the graph file survives" "it has changed" cmp -s graphs/udptest.dot "$work/mine.dot"
 
 mkdir "$work/evil*"
 evil="$work/evil*/ \"; abort(); ??) \$(touch hurt) \`touch hurt\` \\ * .dot"
 sed 's/udptest -> udp;/udptest -> udp; udp [label="*\/ \\"; int main(void) { abort(); } \/* ??\/\\n %s #error"];/' graphs/udptest.dot >"$evil"
 printf '// */ #error "\\" ??/\n#include "/etc/passwd"\n// \t\001\033[31m\377' >>"$evil"
-expect "a hostile file is a graph" 0 '' "$xk" check "$evil"
+expect "a hostile file is a valid graph" 0 '' "$xk" check "$evil"
 expect "... and is compiled" 0 '' "$xk" compile "$evil" -o "$work/evil program"
 prints "... and runs" 'Round trips' "$work/evil program" udptest --link ring --rounds 10
-check "... and has said nothing" "it has" test ! -e hurt
+check "... and has printed nothing" "it has" test ! -e hurt
 
 # ---- interrupted ---------------------------------------------------------------------------------------------------------
 

@@ -20,6 +20,6 @@ crowd all --clients 2000 --window 2000
 crowd long --clients 500 --calls 2 --rest 50
 
 asked=$(awk '$1 == "bidctl.keepalives" { print $2 }' "$work/long.out")
-check "long: clients are asked whether they are there" "${asked:-0} were" [ "${asked:-0}" -ge 500 ]
+check "long: silent clients are queried" "${asked:-0} were" [ "${asked:-0}" -ge 500 ]
 
 [ "$failures" -eq 0 ]

@@ -67,7 +67,7 @@ if [ "$(id -u)" -eq 0 ] && command -v setpriv >/dev/null; then
 	expect "an unprivileged user" 0 '' env XDG_RUNTIME_DIR="$work/nobody" \
 		setpriv --reuid=65534 --regid=65534 --clear-groups "$work/xk" doctor
 	check "... has the link of the demo" "$(cat "$work/out")" grep -qE '^  virtio +yes ' "$work/out"
-	check "... and is told what others need" "$(cat "$work/out")" grep -q 'sudo setcap cap_net_raw+ep' "$work/out"
+	check "... and reports the commands for the others" "$(cat "$work/out")" grep -q 'sudo setcap cap_net_raw+ep' "$work/out"
 	check "... and nothing is left" "$(ls -A "$work/nobody")" rmdir "$work/nobody"
 else
 	echo "SKIPPED: this user cannot become another: an unprivileged user's report is not tested"

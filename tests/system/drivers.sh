@@ -59,7 +59,7 @@ check "it ends well" "status $status: $(tail -n 3 "$work/host.err")" [ "$status"
 check "it prints each driver's counts" "$(cat "$work/host.out")" printed host.out 'by driver [01]'
 document "... and its document" "$work/host.json" '(sum(e["fragments"] for e in d["host"]["drivers"]) ==
 	d["host"]["ports"]["port"]["frames_in"] == d["host"]["fragments"] >= 60)'
-expect "a host of its own answers" 0 '' "$icmptest" --drivers 2 --count 5 --interval 2ms --timeout 4s
+expect "its own host answers" 0 '' "$icmptest" --drivers 2 --count 5 --interval 2ms --timeout 4s
 
 # refused WORDS OPTION...
 refused() {

@@ -96,12 +96,12 @@ run 40 "$icmptest" --count 3 --interval 1ms --json -
 check "icmptest --json - has standard output for itself" "$(tail -n 3 "$work/out")" \
 	python3 -c 'import json, sys; assert json.load(open(sys.argv[1]))["received"] == 3' "$work/out"
 
-# ---- nobody answers ------------------------------------------------------------------------------------------------------
+# ---- no answers ----------------------------------------------------------------------------------------------------------
 
 stand $echoes
-expect "nobody has the address" 1 '' "$icmptest" 10.77.0.9 --count 3 --interval 10ms --timeout 200ms
-check "... which is told" "$(cat "$work/out")" grep -q '3 sent, 0 received, 3 lost (100 %)' "$work/out"
-expect "an address on no network" 1 '10.99.0.1 is on no network of this host' "$icmptest" 10.99.0.1 --count 1
+expect "an address that no host has" 1 '' "$icmptest" 10.77.0.9 --count 3 --interval 10ms --timeout 200ms
+check "... which is reported" "$(cat "$work/out")" grep -q '3 sent, 0 received, 3 lost (100 %)' "$work/out"
+expect "an address outside every network" 1 '10.99.0.1 is on no network of this host' "$icmptest" 10.99.0.1 --count 1
 stood "the host ends" INT ''
 stand $echoes --set icmp.echo=no
 expect "a host that does not answer" 1 '' "$icmptest" 10.77.0.2 --count 3 --interval 10ms --timeout 200ms
@@ -142,7 +142,7 @@ for signal in INT TERM; do
 	kill -$signal "$stuck"
 	sleep 1
 	runs "$stuck" || await_end "$stuck" 0
-	check "a host that cannot tell its counts waits" "status $status: $(cat "$work/stuck$signal.err")" runs "$stuck"
+	check "a host that cannot print its counts waits" "status $status: $(cat "$work/stuck$signal.err")" runs "$stuck"
 	kill -$signal "$stuck"
 	await_end "$stuck" 5
 	check "a second SIG$signal ends it at once" "status $status" [ "$status" -gt 128 ]
@@ -155,7 +155,7 @@ spawn hung env --default-signal=HUP "$xk" run $echoes
 within 20 printed hung.err 'stands at' || fail SIGHUP "no host: $(cat "$work/hung.err")"
 kill -HUP "$pid"
 await_end "$pid" 20
-check "SIGHUP ends a host in peace" "status $status: $(cat "$work/hung.err")" [ "$status" -eq 0 ]
+check "SIGHUP shuts a host down cleanly" "status $status: $(cat "$work/hung.err")" [ "$status" -eq 0 ]
 check "... and it takes its sockets along" "$(ls "$XDG_RUNTIME_DIR")" [ -z "$(ls "$XDG_RUNTIME_DIR")" ]
 # shellcheck disable=SC2016 # for the inner shell
 spawn deaf bash -c 'trap "" HUP; exec "$@"' deaf "$xk" run $echoes
@@ -163,7 +163,7 @@ deaf=$pid
 within 20 printed deaf.err 'stands at' || fail nohup "no host: $(cat "$work/deaf.err")"
 kill -HUP "$deaf"
 sleep 0.3
-check "... not one that nohup has started" "it has ended" runs "$deaf"
+check "... but not one started with nohup" "it has ended" runs "$deaf"
 kill -TERM "$deaf"
 await_end "$deaf" 20
 check "... which SIGTERM ends" "status $status" [ "$status" -eq 0 ]

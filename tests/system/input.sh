@@ -97,11 +97,11 @@ graph portless 'has no port' 'digraph x { udptest -> udp; udp -> ip; }'
 graph budget 'budget' 'digraph x { graph [budget="soon"]; udptest -> udp; udp -> ip; ip -> vnet; vnet -> eth;
 	vnet -> arp; arp -> eth; eth -> port; }'
 cp graphs/udptest.dot "$work/drawn.dot"
-expect "a picture in the graph's place" 1 'would be written over' "$xk" draw "$work/drawn.dot" -o "$work/../${work##*/}/drawn.dot"
-check "a graph file is not lost" "it is" cmp -s graphs/udptest.dot "$work/drawn.dot"
+expect "a picture over the graph" 1 'would be written over' "$xk" draw "$work/drawn.dot" -o "$work/../${work##*/}/drawn.dot"
+check "the graph file survives" "it has changed" cmp -s graphs/udptest.dot "$work/drawn.dot"
 sed '/udptest -> udp/d' graphs/udptest.dot >"$work/without.dot"
-expect "a picture of no kind" 2 'a picture is NAME.svg' "$xk" draw graphs/udptest.dot -o "$work/picture.gif"
-check "a picture of no kind" "it is there" test ! -e "$work/picture.gif"
+expect "a picture of unknown kind" 2 'a picture is NAME.svg' "$xk" draw graphs/udptest.dot -o "$work/picture.gif"
+check "a picture of unknown kind" "it is there" test ! -e "$work/picture.gif"
 expect "a picture as PNG" 0 '' "$xk" draw graphs/udptest.dot -o "$work/picture.png"
 check "a picture as PNG" "it is none" grep -qa '^.PNG' "$work/picture.png"
 # Every message prints control characters, which a terminal would obey, as text.
@@ -114,7 +114,7 @@ for command in "$xk check" "$xk run --until 1s" "$xk run --link sim" "$xk bench 
 		[ "$(cat "$work/out" "$work/err" | grep -c "$escape")" -eq 0 ]
 done
 # shellcheck disable=SC2086
-expect "... is told" 1 '/.x1b.31m.none: cannot be read' "$xk" check "$work/${escape}[31m.none"
+expect "... is reported" 1 '/.x1b.31m.none: cannot be read' "$xk" check "$work/${escape}[31m.none"
 
 # The counts of a network: a column for each host, and the rows that --show selects.
 pair=graphs/net/pair-ethernet10.dot
@@ -126,7 +126,7 @@ run 30 "$xk" run $pair --link sim --quiet --set client.udptest.rounds=1 --show u
 check "--show chooses" "$(cat "$work/err")" grep -Eq '^udptest.rounds +1 +0$' "$work/err"
 check "... by node" "$(cat "$work/err")" [ "$(grep -Ec '^(arp|frames_in|boots)' "$work/err")" -eq 0 ]
 check "... and the links" "$(cat "$work/err")" grep -Eq '^sent +4$' "$work/err"
-expect "--show of no node" 1 'has a node "nobody"' "$xk" run $pair --link sim --quiet --show udptest,nobody
+expect "--show of an unknown node" 1 'has a node "nobody"' "$xk" run $pair --link sim --quiet --show udptest,nobody
 expect "--show is of networks" 2 'are of network files' "$xk" run graphs/udptest.dot --show udptest
 run 60 "$xk" run graphs/net/crash.dot --link sim --until 2500ms --quiet
 check "a host that is down" "$(cat "$work/err")" grep -Eq '\(down\)' "$work/err"
@@ -136,7 +136,7 @@ run 30 "$xk" draw graphs/udptest.dot -o -
 check "draw -o -" "$(cat "$work/err")" grep -q '^<svg' "$work/out"
 check "... makes no file" "it does" test ! -e -
 run 30 "$xk" draw graphs/udptest-two.dot -o -
-check "a row has its middle in that of its node" "$(cat "$work/out")" python3 - "$work/out" <<'END'
+check "a row is centred on its node" "$(cat "$work/out")" python3 - "$work/out" <<'END'
 import re, sys
 
 nodes = re.findall(r'<g id="node\d+" class="node">(.*?)</g>', open(sys.argv[1]).read(), flags=re.S)
@@ -158,7 +158,7 @@ check "... and nothing else" "there is text" [ "$(grep -ca 'counted\|frames_' "$
 expect "a pair --pcap -" 2 'there is one standard output' "$udptest" --rounds 10 --pcap -
 expect "--json - --pcap -" 2 'there is one standard output' "$xk" run graphs/udptest.dot --json - --pcap -
 expect "compile -o -" 2 'name a file' "$xk" compile graphs/udptest.dot -o -
-check "no file is called -" "one is" test ! -e -
+check "no file is named -" "one is" test ! -e -
 expect "a graph without udptest" 1 'no udptest in' "$udptest" --rounds 5 --graph "$work/without.dot"
 head -c 100000 /dev/urandom >"$work/random.dot"
 expect "a graph of random bytes" 1 "^$work/random.dot:[0-9]+: " "$udptest" --graph "$work/random.dot"
@@ -220,7 +220,7 @@ for program in "udptest --link ring --rounds 10" "chantest --link ring --rounds 
 	expect "${program%% *} onto a full disk" 1 'standard output cannot be written' \
 		bash -c '"$0" "$@" >/dev/full' "$build/"$program
 done
-expect "nobody's address" 2 'not an address' "$build/icmptest" 0.0.0.0
+expect "an unused address" 2 'not an address' "$build/icmptest" 0.0.0.0
 expect "xk run onto a full disk" 1 'standard output cannot be written' \
 	bash -c 'exec "$@" >/dev/full' full "$xk" run "$work/net.dot" --link sim
 # shellcheck disable=SC2016
@@ -248,7 +248,7 @@ endless() {
 }
 for signal in INT TERM; do
 	check "xk run ends with SIG$signal" "$(tail -n 1 "$work/endless.err" 2>/dev/null)" endless "$work/net.dot"
-	check "... where no time passes, too" "$(tail -n 1 "$work/endless.err" 2>/dev/null)" \
+	check "... also where no time passes" "$(tail -n 1 "$work/endless.err" 2>/dev/null)" \
 		endless graphs/net/pair-ethernet10.dot --set cable.link=ideal --set client.udptest.rounds=1000000000
 done
 
@@ -266,7 +266,7 @@ status=$?
 check "... and run from another directory" "status $status: $(tail -n 3 "$work/err")" [ "$status" -eq 0 ]
 
 expect "no XDG_RUNTIME_DIR" 0 '' env -u XDG_RUNTIME_DIR "$udptest" --rounds 10
-expect "XDG_RUNTIME_DIR that is not there" 0 '' env XDG_RUNTIME_DIR=/nowhere "$udptest" --rounds 10
+expect "a missing XDG_RUNTIME_DIR" 0 '' env XDG_RUNTIME_DIR=/nowhere "$udptest" --rounds 10
 # shellcheck disable=SC2016 # for the inner shell
 expect "few descriptors" 1 'may open 24 files, and needs .*ulimit -n' bash -c 'ulimit -n 24; exec "$@"' few "$udptest" --rounds 10
 

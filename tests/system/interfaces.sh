@@ -69,8 +69,8 @@ cable 2>"$work/veth" || skip "no veth devices here ($(cat "$work/veth"))"
 # ---- a kernel that offloads checksums ------------------------------------------------------------------------------------
 
 stand af_packet va --pcap "$work/left.pcap" || skip "$(tail -n 1 "$work/host.err")"
-answers "checksums left to a device" 1472 1473 8000
-fall "checksums left to a device"
+answers "offloaded checksums" 1472 1473 8000
+fall "offloaded checksums"
 counted "none of them is bad" "c['udp.bad_checksum'] == c['udp.unsummed'] == 0"
 check "a capture has them completed" "see above" python3 - "$work/left.pcap" <<'END'
 import struct, sys
@@ -97,7 +97,7 @@ END
 if stand af_xdp va; then
 	check "af_xdp: Linux's pings are answered" "see above" at "$linux" "$peer" ping 10.77.0.2 1 56
 	sends 2001 1 56
-	reports "af_xdp: a checksum is left to a device" 'ethtool -K NAME tx off'
+	reports "af_xdp: an offloaded checksum" 'ethtool -K NAME tx off'
 	fall "af_xdp"
 	counted "it is counted" "c['udp.unsummed'] == 1 and c['udp.bad_checksum'] == 0"
 else
@@ -166,7 +166,7 @@ sends 9 5000 100
 kill -CONT "$host"
 at "$linux" "$peer" ping 10.77.0.2 1 56
 fall "a slow host"
-counted "a slow host: datagrams that came and those that were lost are those that were sent" \
+counted "a slow host: received and lost datagrams add up to those sent" \
 	"c['port.rx_missed'] > 0 and c['port.rx_missed'] + c['port.interface_rx_dropped'] + d['host']['fragments'] - \
 	c['icmp.requests'] - c['arp.requests_in'] - c['arp.replies_in'] == 5000"
 
@@ -202,7 +202,7 @@ if [ -e /dev/net/tun ]; then
 	first=$(address "$linux")
 	check "a tap has the same address at each start" "$first" [ "$(address "$linux")" = "$first" ]
 	check "... and another one elsewhere" "$first" [ "$(address "$elsewhere")" != "$first" ]
-	check "... or the one that it is given" "see above" \
+	check "... or the given one" "see above" \
 		[ "$(address "$linux" --set port.address=02:00:00:00:00:07)" = 02:00:00:00:00:07 ]
 	expect "a group is no port's address" 1 'names a group' nsenter -t "$linux" -n "$xk" run graphs/host.dot --link tap \
 		--set port.dev=tap0 --set port.address=03:00:00:00:00:07

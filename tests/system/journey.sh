@@ -106,7 +106,7 @@ holds_page reply 'the reply comes back through the call' \
 
 page handoff docs/examples/work-net.dot --set server.graph.budget=100us --set patient.udptest.rounds=2 \
 	--set hasty.udptest.rounds=5
-holds_page handoff 'the message leaves the driver in vwork, and goes on on a thread' \
+holds_page handoff 'the message leaves the driver in vwork, and continues on a thread' \
 	'first(k="handoff")["reason"] == "time" and place(first(k="handoff")).startswith("thread")
 		and "vwork" in (name(first(k="handoff"), first(k="handoff")["a"]), name(first(k="handoff"), first(k="handoff")["b"]))'
 holds_page handoff 'three hosts' 'len(hosts) == 3'
@@ -122,7 +122,7 @@ holds_page regular 'threads carry' 'place(crossing("server", "udp<udptest")).sta
 page long $pair --set client.udptest.rounds=1000 --paths no
 holds_page long 'more than 10,000 crossings, in a page of less than 6 MB' \
 	'len(all_of(k="up")) + len(all_of(k="down")) > 10000 and size < 6000000'
-check 'a cut is told' "$(tail -n 2 "$work/err")" grep -q 'has the first 20000 steps' "$work/err"
+check 'truncation is reported' "$(tail -n 2 "$work/err")" grep -q 'has the first 20000 steps' "$work/err"
 holds_page long 'and is in the page' 'len(steps) == 20000 and document["leftOut"] > 0'
 
 # Nodes, hosts and links have harmless names, but a file may be called anything.

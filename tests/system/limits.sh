@@ -102,7 +102,7 @@ for command in "${pair[*]}" "$programs/udptest --rounds 20 --link sim" "$program
 done
 mkdir "$work/gone"
 # shellcheck disable=SC2016
-expect "a directory that is gone" 1 'working directory is gone' sh -c 'cd "$0" && rmdir "$0" && exec "$@"' "$work/gone" \
+expect "a deleted directory" 1 'working directory is gone' sh -c 'cd "$0" && rmdir "$0" && exec "$@"' "$work/gone" \
 	"$programs/xk" run "$root/graphs/host.dot" --link memif --set port.dev=./x.sock --until 10ms
 if ! unshare -m true 2>/dev/null; then
 	ok "missing file systems (not tried: no mount namespace can be made)"

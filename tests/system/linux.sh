@@ -105,9 +105,9 @@ fragments_crossed() {
 	for way in left right; do
 		witnessed "$1: fragments crossed as fragments ($way)" \
 			"d['$way']['fragmented'] >= $2 and d['$way']['fragments'] >= $2 * 17 and d['$way']['longest'] == 1514"
-		witnessed "$1: every checksum was right on the wire ($way)" \
+		witnessed "$1: every checksum was correct on the wire ($way)" \
 			"not any(d['$way'][what] for what in ('bad_sums', 'bad_ip_sums', 'unasked_sums', 'sums_left_out'))"
-		witnessed "$1: nothing else was said ($way)" "d['$way']['strange'] == 0 and d['$way']['incomplete'] == 0"
+		witnessed "$1: no other frames crossed ($way)" "d['$way']['strange'] == 0 and d['$way']['incomplete'] == 0"
 	done
 }
 
@@ -125,12 +125,12 @@ done
 
 relay straight
 stand
-check "Linux is told that a port is closed" "see above" at "$linux" "$here/peer.py" closed "$our_host" 9
+check "Linux gets an ICMP error for a closed port" "see above" at "$linux" "$here/peer.py" closed "$our_host" 9
 fall
-expect "we are told that a port is closed" 1 '' nsenter -t "$ours" -n "$udptest" --client "$kernel_host" "${alone[@]}" \
+expect "we get an ICMP error for a closed port" 1 '' nsenter -t "$ours" -n "$udptest" --client "$kernel_host" "${alone[@]}" \
 	--graph graphs/host.dot --set udptest.timeout=50ms --set udptest.silence=500ms --rounds 5 --mode ipp
 end_relay
-witnessed "it was said by ICMP, with checksums that are right" "d['left']['icmp'] > 0 and d['right']['icmp'] > 0 and \
+witnessed "the errors were ICMP messages with correct checksums" "d['left']['icmp'] > 0 and d['right']['icmp'] > 0 and \
 	not any(d[way][what] for way in ('left', 'right') for what in ('bad_sums', 'bad_ip_sums'))"
 
 # ---- address resolution and its expiry ---------------------------------------------------------------------------------
@@ -152,11 +152,11 @@ check "Linux resolves us" "see above" at "$linux" "$here/peer.py" ping "$our_hos
 link_address=$(at "$ours" ip -o link show x0 | sed 's/.*link.ether \([^ ]*\) .*/\1/')
 check "Linux has our link address" "$(neighbour)" grep -q "lladdr $link_address" <(neighbour)
 sleep 0.5
-check "Linux resolves us again when that is old" "see above" at "$linux" "$here/peer.py" ping "$our_host" 1 56
-check "it is sure of us again" "$(neighbour)" within 20 is_known
+check "Linux resolves us again after expiry" "see above" at "$linux" "$here/peer.py" ping "$our_host" 1 56
+check "its entry for us is confirmed again" "$(neighbour)" within 20 is_known
 fall
 end_relay
-witnessed "Linux asked twice, and we answered each time" "d['left']['arp_requests'] >= 2 and d['right']['arp_replies'] >= 2"
+witnessed "Linux queried twice, and we answered each time" "d['left']['arp_requests'] >= 2 and d['right']['arp_replies'] >= 2"
 
 relay straight
 spawn pinger nsenter -t "$ours" -n "$build/icmptest" "$kernel_host" "${alone[@]}" --count 0 \
@@ -169,11 +169,11 @@ answers=$(grep -c 'bytes from' "$work/pinger.out")
 goes_on() {
 	[ "$(grep -c 'bytes from' "$work/pinger.out")" -gt $((answers + 20)) ]
 }
-check "an open session finds Linux at a new link address of which nothing is said" "$(tail -n 3 "$work/pinger.out")" within 15 goes_on
+check "an open session finds Linux at an unannounced new link address" "$(tail -n 3 "$work/pinger.out")" within 15 goes_on
 kill -TERM "$pinger"
 await_end "$pinger" 20
 end_relay
-witnessed "we asked again when the answer was old" "d['right']['arp_requests'] >= 2 and d['left']['arp_replies'] >= 2"
+witnessed "we queried again after expiry" "d['right']['arp_requests'] >= 2 and d['left']['arp_replies'] >= 2"
 
 # ---- Linux as a router -------------------------------------------------------------------------------------------------
 
@@ -187,11 +187,11 @@ at "$middle" sh -c 'echo 1 >/proc/sys/net/ipv4/ip_forward; echo 0 >/proc/sys/net
 at "$linux" ip route add 10.89.0.0/24 via 10.88.0.254
 ping "Linux routes our pings" "$ours" 5 5 "${far[@]}" --size 56
 ping "Linux routes our fragments" "$ours" 5 5 "${far[@]}" --size 20000
-ping "Linux tells us what its path takes, and we keep to it" "$ours" 10 5 "${far[@]}" --size 1400 --graph graphs/host.dot
-document "it told us" "$work/ping.json" "d['faults']['too_big'] >= 1"
+ping "Linux reports its path MTU, and we respect it" "$ours" 10 5 "${far[@]}" --size 1400 --graph graphs/host.dot
+document "the reports were counted" "$work/ping.json" "d['faults']['too_big'] >= 1"
 run 30 nsenter -t "$ours" -n "$build/icmptest" "$kernel_host" "${far[@]}" --set ip.ttl=1 --count 3 --interval 10ms \
 	--json "$work/ping.json"
-document "Linux tells us that a datagram was on its way for too long" "$work/ping.json" \
+document "Linux reports that a datagram's TTL expired" "$work/ping.json" \
 	"d['received'] == 0 and d['faults']['hops'] == 3"
 
 # ---- without a wire: a Linux device whose other end is ours -------------------------------------------------------------

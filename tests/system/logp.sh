@@ -92,7 +92,7 @@ document "long messages: few in a batch" "$work/long.json" \
 	'[r["messages"] for r in runs] == [2, 2] and all(len(r["bursts"]) == 1 and r["repeats"] == 2 for r in runs)'
 run 60 "$fast" --link sim --preset rack10g --costs none --mode ipp --size 64,4000 --repeats 1 --rounds 3 \
 	--copies sender,nobody,both --json "$work/copies.json"
-document "who copies makes no difference on virtual time" "$work/copies.json" '([r["copies"] for r in runs] ==
+document "copying makes no difference on virtual time" "$work/copies.json" '([r["copies"] for r in runs] ==
 	2 * ["sender", "nobody", "both"] and len({r["g_ns"]["median"] for r in runs[:3]}) == 1 and
 	len({r["byte_gap_ns"]["median"] for r in runs[3:]}) == 1 and all(r["lost"] == 0 for r in runs))'
 check "... and the tables show it" "$(head -n 8 "$work/out")" grep -qE '^    4000  ipp +1 graph    nobody ' "$work/out"
@@ -123,8 +123,8 @@ for options in gm.dot am.dot "gm.dot --set gm.flow=no" "gm.dot --set gm.reliable
 		'[r["mode"] for r in runs] == 2 * ["regular", "ipp"] and all(r["lost"] == 0 for r in runs)'
 done
 prints "losses" '[0-9]+ batches were lost' "$fast" --graph graphs/udptest-faults.dot --link sim --size 8 --repeats 1 --mode ipp
-expect "a link that there is not" 2 'there is no link "token"' "$logp" --link sim --preset token
-expect "what is no setting of a link" 2 '"speed": expected a setting' "$logp" --link sim --preset myrinet,speed=1
+expect "an unknown link name" 2 'there is no link "token"' "$logp" --link sim --preset token
+expect "an unknown link setting" 2 '"speed": expected a setting' "$logp" --link sim --preset myrinet,speed=1
 expect "calls" 1 'chantest.dot has no test protocol over messages' "$logp" --graph graphs/chantest.dot --link sim
 expect "echoes" 1 'Operation not supported' "$logp" --graph graphs/icmptest.dot --link sim
 expect "too long" 1 'sends at most 1494 bytes in a message, not 1495' "$logp" --graph graphs/llp.dot --link sim --size 1495
@@ -152,7 +152,7 @@ within 20 printed server.err 'serving at' || fail serve "no server: $(tail -n 3 
 run 120 "$logp" --client 10.77.0.2 "${few[@]}" --mode ipp --json "$work/lone.json"
 check "a lone client" "status $status: $(tail -n 3 "$work/err")" [ "$status" -eq 0 ]
 end_server
-document "a lone server tells what it did" "$work/server.json" \
+document "a lone server's counts" "$work/server.json" \
 	's["messages"] == s["counters"]["logptest.messages"] > 1000 and d["program"] == "logp"'
 if ! command -v ip >/dev/null || ! unshare -n true 2>/dev/null; then
 	echo "SKIPPED: --far: this user may not make network namespaces, or ip (package iproute2) is not installed"

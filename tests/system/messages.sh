@@ -28,7 +28,7 @@ piped "pings" "$build/icmptest" --graph - --count 2 --interval 1ms
 graph=graphs/net/pair-ethernet10.dot
 piped "a network, its files from the working directory" env -C graphs/net "$xk" run - --link sim --quiet \
 	--set client.udptest.rounds=1
-expect "a graph of process substitution" 0 '' "$udptest" --graph <(cat graphs/udptest.dot) --rounds 10 --mode ipp
+expect "a graph from process substitution" 0 '' "$udptest" --graph <(cat graphs/udptest.dot) --rounds 10 --mode ipp
 expect "... is refused with its line" 1 '^/dev/fd/[0-9]+:1: .*digraph' "$xk" check <(echo nonsense)
 mkfifo "$work/fifo"
 cat graphs/udptest.dot >"$work/fifo" &
@@ -170,7 +170,7 @@ at_limit "dissectors at the limit of files" '/big cannot be written: File too la
 at_limit "a picture at the limit of files" 'for what dot is given: File too large' '-f 1' \
 	"$xk" draw graphs/chantest.dot -o "$work/big.svg"
 
-expect "xk new in no directory" 1 'none/two cannot be written: No such file or directory; first: mkdir -p .*/none$' \
+expect "xk new in a missing directory" 1 'none/two cannot be written: No such file or directory; first: mkdir -p .*/none$' \
 	"$xk" new mine -o "$work/none/two"
 if "$xk" --version | grep -q 'without DPDK'; then
 	ok "no pkg-config (not tried: this build needs none)"

@@ -160,7 +160,7 @@ changes() {
 	recovers "$name: restarted with another link address"
 	at "$middle" ip link set pb0 nomaster
 	at "$middle" ip link set pb0 master br2
-	recovers "$name: at another port of a bridge, which it cannot notice"
+	recovers "$name: at another port of a bridge, unnoticed by the host"
 	at "$middle" ip link set pb0 down
 	at "$middle" ip link set pb0 master br1 up
 	recovers "$name: at another port of a bridge"
@@ -198,7 +198,7 @@ ask ours "$asking" a0 10.77.0.2/24 10.77.0.3
 recovers "ours asks Linux at its second address"
 at "$changing" ip addr del 10.77.0.3/24 dev b0
 has "$another" c0 10.77.0.3/24
-recovers "... which another station has now"
+recovers "... which another station now has"
 hush
 at "$changing" ip addr flush dev b0
 at "$another" ip addr flush dev c0

@@ -10,10 +10,10 @@ prints "a protocol is begun" 'next: ./run build --with' "$xk" new pong -o "$own"
 prints "a layer is begun" 'tock/tocktest.dot' "$xk" new tock --layer -o "$work/tock"
 prints "a virtual layer is begun" 'tock/mete2test.dot' "$xk" new mete2 --virtual -o "$work/tock"
 prints "client and server are begun" 'tock/pricenet.dot' "$xk" new price --rpc -o "$work/tock"
-check "they are called what they are to be called" "$(cat "$own"/* "$work/tock"/*)" eval \
+check "they have the right names" "$(cat "$own"/* "$work/tock"/*)" eval \
 	'! grep -qwiE "(asp|seq|tally|adder)(test|net)?|(asp|seq|tally|adder)_.*|.*example.*" "$own"/* "$work/tock"/*'
 expect "nothing is written over" 1 'pong.c cannot be written: File exists' "$xk" new pong -o "$own"
-expect "a name that is taken" 1 'there is a protocol udp already' "$xk" new udp -o "$own"
+expect "a name in use" 1 'there is a protocol udp already' "$xk" new udp -o "$own"
 for name in 9 Pong a-b ../x '' aaaaaaaaaaaaaaaaaaaaaaaaa; do
 	expect "no name: $name" 2 'a name is' "$xk" new "$name" -o "$own"
 done
@@ -48,7 +48,7 @@ sed 's/^XK_FIELDS.*/static const struct xk_field pong_fields[] = {\
 { .name = "the \\"first\\"\\n\\\\ port]]", .bits = 16, .kind = XK_NAMES_SESSION, .end = XK_END_REMOTE, .help = "a port\\nor two" },\
 { .name = "destination", .bits = 16, .kind = XK_NAMES_SESSION, .end = XK_END_LOCAL },\
 { .name = "length", .bits = 16, .kind = XK_LENGTH, .covers = XK_COVERS_MESSAGE },\n{ .name = NULL } };/' "$own/pong.c" >"$work/odd/pong.c"
-expect "a field has an odd name" 0 '' "$xk" compile --with "$work/odd/pong.c" -o "$work/odd/xk"
+expect "a field with an odd name" 0 '' "$xk" compile --with "$work/odd/pong.c" -o "$work/odd/xk"
 expect "... which is written for Wireshark" 0 '' "$work/odd/xk" dissectors "$own/pongtest.dot" -o "$work/odd/all.lua"
 if command -v tshark >/dev/null; then
 	expect "... in a capture" 0 '' build-with/udptest --graph "$own/pongtest.dot" --link sim --rounds 2 --mode ipp --pcap "$work/odd/frames"
@@ -63,7 +63,7 @@ printf '\n#include <stdlib.h>\nTEST(it_ends)\n{\n\tabort();\n}\n' >>"$own/test_p
 printf '\n#include <stdlib.h>\nTEST(it_leaks)\n{\n\tCHECK(malloc(10) != NULL);\n}\n' >>"$own/test_tock.c"
 limited 400 ./run build --with "$own" >"$work/out" 2>"$work/err" </dev/null
 status=$?
-check "a mistake in one is found by its tests" "status $status" [ "$status" -eq 1 ]
+check "its tests find a mistake" "status $status" [ "$status" -eq 1 ]
 for said in '2 of [0-9]+ tests of .*/test_pong\.c: pong_[a-z_]+, it_ends' '0 of [0-9]+ tests of .*/test_tock\.c: leaks'; do
 	check "... first and last: $said" "$(cat "$work/err")" [ "$(grep -cE "^run: failed: $said" "$work/err")" -eq 2 ]
 done

@@ -49,7 +49,7 @@ for header in xkernel/kernel.h xkernel/upi.h graphs/graph.h platform/sim/memory.
 	check "$header is installed" "it is not" test -f "$include/$header"
 done
 private=$(printf '%s\n' "$headers" | grep -E 'private|inside|engine\.h' || true)
-check "what is private is not" "$private" test -z "$private"
+check "private headers are not" "$private" test -z "$private"
 
 # ---- users' programs -----------------------------------------------------------------------------------------------------
 
@@ -110,7 +110,7 @@ expect "... into a program that runs" 0 '' "$work/compiled" bench echo --rounds 
 
 # ---- without installing, without DPDK, and the end -----------------------------------------------------------------------
 
-check "a program is built with what is not installed" "see above" env PKG_CONFIG_PATH="$build/meson-uninstalled" \
+check "a program is built against the uninstalled build" "see above" env PKG_CONFIG_PATH="$build/meson-uninstalled" \
 	bash -c '"$1" -o "$2" "$3" $(pkg-config --cflags --libs xkernel)' build "$cc" "$work/embed_here" "$root/docs/examples/embed.c"
 expect "... and runs" 0 '' "$work/embed_here"
 

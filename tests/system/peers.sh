@@ -93,7 +93,7 @@ for program in udptest chantest; do
 		run 60 timeout --preserve-status -s INT $seconds "$build/$program" --link sim --rounds 1000000000 --json "$work/cut.json"
 		[ "$status" -eq 1 ] && grep -q '^ .* ipp ' "$work/out" && break
 	done
-	check "$program, cut short: what was measured is told" "status $status: $(cat "$work/out" "$work/err")" \
+	check "$program, cut short: measurements are reported" "status $status: $(cat "$work/out" "$work/err")" \
 		grep -q '^What IPP saved' "$work/out"
 	check "$program, cut short: so is that it is not all" "$(head -n 3 "$work/out")" \
 		grep -Eq '^CUT SHORT by a signal: [1-9][0-9]* of 2000000000 round trips' "$work/out"
@@ -111,11 +111,11 @@ document "a complete run says so" "$work/whole.json" 'd["cut_short"] is False'
 
 lost='^  1 byte, 1 channel, 1 thread, handoff both: 99 % took up to [0-9.]+ us instead of [0-9.]+; [0-9]+ a second instead of'
 run 30 "$build/chantest" --link sim --costs modern,stack_switch=50us --handoff both --rounds 200
-check "what IPP lost is a warning" "$(cat "$work/out")" grep -Eq "$lost" "$work/out"
-check "... below what it saved" "$(cat "$work/out")" \
+check "IPP's losses cause a warning" "$(cat "$work/out")" grep -Eq "$lost" "$work/out"
+check "... below the savings" "$(cat "$work/out")" \
 	[ "$(grep -n '^Warning: IPP lost' "$work/out" | cut -d: -f1)" -gt "$(grep -n '^What IPP saved' "$work/out" | cut -d: -f1)" ]
 run 30 "$build/chantest" --link sim --rounds 200
-check "no warning where it lost nothing" "$(cat "$work/out")" bash -c '! grep -q Warning "$1"' x "$work/out"
+check "no warning without losses" "$(cat "$work/out")" bash -c '! grep -q Warning "$1"' x "$work/out"
 
 # ---- a lone client without a server -------------------------------------------------------------------------------------
 
@@ -140,7 +140,7 @@ ended "a client that waits for its server, which comes" "$early" 20 0 early.err
 # ---- one socket, two servers, two clients --------------------------------------------------------------------------------
 
 expect "a second server on the socket" 1 "another server has $socket: end it, or take another socket" "$udptest" --server
-served "the first server goes on"
+served "the first server continues"
 spawn first "${client[@]}" "${for_ever[@]}"
 first=$pid
 await_traffic "$first" || fail "a second client" "there is no traffic"
@@ -150,7 +150,7 @@ sleep 1
 check "a second client waits" "it has ended" runs "$second"
 kill -TERM "$first"
 ended "SIGTERM of a client" "$first" 10 1 first.err "stopped by signal"
-ended "a second client is served when the first has gone" "$second" 20 0 second.err
+ended "a second client is served once the first has ended" "$second" 20 0 second.err
 
 # ---- a client dies ----------------------------------------------------------------------------------------------------------
 
@@ -173,7 +173,7 @@ kill -STOP "$server"
 sleep 2
 kill -CONT "$server"
 ended "SIGSTOP of the server: the client continues when it does" "$patient" 90 0 patient.err "a message was lost: no echo within [0-9]+ ms; going on"
-document "SIGSTOP of the server: what was lost is counted, every round is done" "$work/patient.json" \
+document "SIGSTOP of the server: losses are counted, every round is completed" "$work/patient.json" \
 	'3 <= runs[0]["lost"] <= 200 and runs[0]["rounds"] == 20000 and runs[0]["bad"] == 0'
 served "SIGSTOP of the server: the next client"
 
@@ -190,7 +190,7 @@ ended "kill -9 of the server: its client gives up" "$orphan" 30 1 orphan.err \
 took "kill -9 of the server: its client gives up" "$since" 1500 10000
 check "kill -9 of the server: it could not remove its socket" "nothing is left" test -S "$socket"
 serve
-served "a server starts where a killed one has left its socket"
+served "a server starts despite a killed server's socket"
 
 for signal in INT TERM; do
 	kill -$signal "$server"
@@ -200,7 +200,7 @@ for signal in INT TERM; do
 	served "after SIG$signal of the server before"
 done
 end_server
-document "a lone server tells what it did" "$work/server.json" \
+document "a lone server's counts" "$work/server.json" \
 	's["messages"] >= 300 and s["mode"] == "ipp" and set(s["drops"]) <= {"port.no_peer"} and s["counters"]["udptest.messages"] == s["messages"]'
 
 # ---- other files at the socket's path --------------------------------------------------------------------------------------------
@@ -213,7 +213,7 @@ rm "$socket"
 serve
 spawn silent "${client[@]}" --rounds 10 --set vnet.address=10.77.0.1/24 --set udptest.silence=2s
 ended "a client" "$pid" 20 0 silent.err
-expect "nobody has the address" 1 'nobody on the link has the address 10\.77\.0\.9 ' "$udptest" --client 10.77.0.9 \
+expect "an address that no host has" 1 'nobody on the link has the address 10\.77\.0\.9 ' "$udptest" --client 10.77.0.9 \
 	--rounds 10 --set udptest.silence=1s
 expect "the address is on no network here" 1 '192\.168\.7\.7 is on no network of this host' "$udptest" \
 	--client 192.168.7.7 --rounds 10

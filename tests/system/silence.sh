@@ -36,9 +36,9 @@ for program in udptest chantest icmptest; do
 done
 kill -INT "$pid"
 await_end "$pid" 20
-check "... and goes on until it is ended" "status $status" [ "$status" -eq 0 ]
+check "... and continues until it is ended" "status $status" [ "$status" -eq 0 ]
 kill -INT "$lossy"
 await_end "$lossy" 20
-check "logp does not call a server silent that answers greetings" "$(tail -n 3 "$work/client-logp.err")" \
+check "logp does not report a server silent that answers greetings" "$(tail -n 3 "$work/client-logp.err")" \
 	[ "$(grep -c 'has not answered' "$work/client-logp.err")" -eq 0 ]
 rm -f "$XDG_RUNTIME_DIR"/*.sock # left by killed servers

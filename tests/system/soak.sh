@@ -226,8 +226,8 @@ lose_server() {
 	lost_servers=$((lost_servers + 1))
 }
 
-# look NAME PID: records the time and the process's memory in KB.
-look() {
+# sample NAME PID: records the time and the process's memory in KB.
+sample() {
 	local resident
 	resident=$(awk '/^VmRSS/ { print $2 }' "/proc/$2/status" 2>/dev/null)
 	[ -z "$resident" ] || echo "$(milliseconds) $resident" >>"$work/$1.resident"
@@ -242,7 +242,7 @@ name = sys.argv[1]
 seen = [(int(ms) / 1000, int(kb)) for ms, kb in map(str.split, open(sys.argv[2]))]
 began, ended = seen[0][0], seen[-1][0]
 late = statistics.median(kb for s, kb in seen if s >= ended - 120)
-print(f"# {name}: {seen[0][1]} KB at first, {late:.0f} KB late, {ended - began:.0f} s, {len(seen)} looks")
+print(f"# {name}: {seen[0][1]} KB at first, {late:.0f} KB late, {ended - began:.0f} s, {len(seen)} samples")
 if ended - began >= 600:
     early = statistics.median(kb for s, kb in seen if began + 120 <= s <= began + 240)
     print(f"# {name}: {early:.0f} KB after two minutes")
@@ -339,12 +339,12 @@ killings() {
 	while :; do
 		for slot in "${slots[@]}"; do
 			exchange "$slot"
-			look "$slot" "${standing[$slot]}"
+			sample "$slot" "${standing[$slot]}"
 		done
 		lose_server
 		keep_changing
-		look changing-server "$changing_server"
-		look changing-client "$changing_client"
+		sample changing-server "$changing_server"
+		sample changing-client "$changing_client"
 		[ "$(milliseconds)" -lt "$1" ] && [ $failures -lt 10 ] || break # at the end: a busy machine may need all the time for one round
 	done
 	stop_changing

@@ -27,9 +27,9 @@ socket_of() {
 	echo "$XDG_RUNTIME_DIR/xkstats-$1.sock"
 }
 
-# look NAME HOST SECONDS: writes HOST's document to $work/NAME.json.
-look() {
-	python3 "$clients" ask "$(socket_of "$2")" "$3" >"$work/$1.json" || fail "look $1" "no answer"
+# ask NAME HOST SECONDS: writes HOST's document to $work/NAME.json.
+ask() {
+	python3 "$clients" ask "$(socket_of "$2")" "$3" >"$work/$1.json" || fail "ask $1" "no answer"
 }
 
 # both NAME A B EXPRESSION: checks an expression of the documents a and b.
@@ -47,8 +47,8 @@ sys.exit(0 if eval(sys.argv[4]) else 1)' "$work" "$2" "$3" "$4"
 # ---- no host, and the list of hosts ----------------------------------------------------------------------------------
 
 expect "no host runs" 1 'no host runs here' "$xk" stats
-expect "... which --list can tell too" 0 '' "$xk" stats --list
-expect "a host that is not there" 1 'no host runs here' "$xk" stats nobody
+expect "... which --list also shows" 0 '' "$xk" stats --list
+expect "an unknown host" 1 'no host runs here' "$xk" stats nobody
 expect "no interval" 2 'is no time from 100ms to 50s' "$xk" stats --interval 1ms
 expect "--list stands alone" 2 'stands alone' "$xk" stats --list udptest
 expect "two hosts" 2 'one argument too many' "$xk" stats a b
@@ -77,22 +77,22 @@ check "... and takes its socket along" "$(ls "$XDG_RUNTIME_DIR")" [ ! -e "$(sock
 # ---- counts ------------------------------------------------------------------------------------------------------------
 
 is_over() {
-	look counting "$host" 0
-	look counted "$host" 0
+	ask counting "$host" 0
+	ask counted "$host" 0
 	cmp -s <(grep -o '"counted_ns": [0-9]*' "$work/counting.json") <(grep -o '"counted_ns": [0-9]*' "$work/counted.json")
 }
 spawn pings "$icmptest" 10.77.0.2 --count 0 --interval 1ms --quiet
 pings=$pid
 await_traffic "$pings" || fail traffic "there is none"
 check "counting ends when nobody asks any more" "it does not" within 20 is_over
-look before "$host" 0
+ask before "$host" 0
 sleep 0.3
-look unasked "$host" 0
+ask unasked "$host" 0
 both "nothing crosses edges that nobody asks about" before unasked \
 	'frames(b) > frames(a) > 0 and b["counted_ns"] == a["counted_ns"] and up(b, "eth", "port") == up(a, "eth", "port")'
 run 20 "$xk" stats icmp --json "$work/asked.json" --interval 500ms
 check "--json" "$(cat "$work/err")" [ "$status" -eq 0 ]
-both "messages are counted and timed while somebody asks" unasked asked \
+both "messages are counted and timed while a client asks" unasked asked \
 	'(frames(b) > frames(a) and b["counted_ns"] >= a["counted_ns"] + 500000000
 	and max(up(b, *edge) for edge in way) - min(up(b, *edge) for edge in way) < 50 < up(b, "ip", "vnet")
 	and all(e["up"]["timed"] > 0 and e["up"]["ns"] > 0 for e in b["edges"] if (e["upper"], e["lower"]) in way))'
@@ -101,9 +101,9 @@ document "... with what is counted always" "$work/asked.json" '(d["host"] == "'"
 	and len(d["drivers"]) == 1 and {"turns", "sleeps", "overruns", "fallbacks"} <= set(d["drivers"][0])
 	and d["ports"][0]["frames_in"] > 0)'
 within 20 is_over
-look over "$host" 0
+ask over "$host" 0
 sleep 0.3
-look later "$host" 0
+ask later "$host" 0
 both "... and no longer" over later '(frames(b) > frames(a) and a["counted_ns"] == b["counted_ns"] > 0
 	and up(a, "eth", "port") == up(b, "eth", "port"))'
 
@@ -115,11 +115,11 @@ fast=$pid
 shown_often() {
 	[ "$(grep -c '^eth -> port .*[1-9]' "$work/$1.out")" -ge 5 ]
 }
-check "two look at once" "$(tail -n 3 "$work/fast.out" "$work/fast.err")" within 20 shown_often fast
+check "two clients at once" "$(tail -n 3 "$work/fast.out" "$work/fast.err")" within 20 shown_often fast
 check "... both" "$(tail -n 3 "$work/slow.out" "$work/slow.err")" within 20 shown_often slow
 kill -INT "$slow" "$fast" 2>/dev/null
 kill -TERM "$slow" "$fast" 2>/dev/null
-check "plain text where there is no terminal" "escapes" [ "$(grep -c $'\033' "$work/fast.out")" -eq 0 ]
+check "plain text without a terminal" "escapes" [ "$(grep -c $'\033' "$work/fast.out")" -eq 0 ]
 timeout 40 python3 "$clients" terminal "$xk" stats "$host" --interval 100ms >"$work/out" 2>&1
 check "a terminal is refreshed" "$(tail -n 3 "$work/out")" grep -q $'^\033\\[H\033\\[2J'"$host" "$work/out"
 
@@ -153,18 +153,18 @@ done
 expect "half a document (draw)" 1 'half-1: ' "$xk" draw $echoes --stats half-1 -o "$work/half.dot"
 kill -KILL "${tellers[@]}"
 wait "${tellers[@]}" 2>/dev/null
-expect "who has gone is not listed" 0 '' "$xk" stats --list
+expect "an ended host is not listed" 0 '' "$xk" stats --list
 check "... and leaves no socket" "$(ls "$XDG_RUNTIME_DIR")" [ ! -e "$(socket_of half-1)" ]
 
 # ---- pictures --------------------------------------------------------------------------------------------------------------
 
 run 30 "$xk" draw $echoes --stats "$host" -o "$work/live.dot"
-check "a picture of a host that runs" "$(cat "$work/err")" grep -q '% of the time' "$work/live.dot"
+check "a picture of a running host" "$(cat "$work/err")" grep -q '% of the time' "$work/live.dot"
 run 30 "$xk" draw $echoes --stats "$work/asked.json" -o "$work/saved.svg"
 check "... of its document" "$(cat "$work/err")" grep -q '% of the time' "$work/saved.svg"
 expect "no picture of a network" 2 'is of a graph' "$xk" draw graphs/net/pair-ethernet10.dot --stats "$host" -o "$work/x.dot"
-expect "... of no host" 1 'no host is called nobody' "$xk" draw $echoes --stats nobody -o "$work/x.dot"
-expect "... of no file" 1 'none.json cannot be read' "$xk" draw $echoes --stats "$work/none.json" -o "$work/x.dot"
+expect "... of an unknown host" 1 'no host is called nobody' "$xk" draw $echoes --stats nobody -o "$work/x.dot"
+expect "... of a missing file" 1 'none.json cannot be read' "$xk" draw $echoes --stats "$work/none.json" -o "$work/x.dot"
 echo '{"protocols": [' >"$work/broken.json"
 expect "... of a broken document" 1 'broken.json cannot be read: ' "$xk" draw $echoes --stats "$work/broken.json" -o "$work/x.dot"
 echo '{"program": "udptest", "runs": []}' >"$work/other.json"
@@ -175,20 +175,20 @@ expect "--json into nowhere" 1 'cannot be written' "$xk" stats "$host" --interva
 
 kill -INT "$pings"
 await_end "$pings" 20
-check "pings have gone on all the time" "status $status: $(tail -n 3 "$work/pings.err")" [ "$status" -eq 0 ]
+check "pings have continued all the time" "status $status: $(tail -n 3 "$work/pings.err")" [ "$status" -eq 0 ]
 spawn watcher "$xk" stats "$host" --interval 100ms
 watcher=$pid
 within 20 shown_often watcher || printed watcher.out 'edge' || fail watcher "it shows nothing"
 kill -KILL "$first"
 wait "$first" 2>/dev/null
 await_end "$watcher" 20
-check "who watches a host that is killed is told" "status $status: $(cat "$work/watcher.err")" [ "$status" -eq 1 ]
+check "the watcher of a killed host is notified" "status $status: $(cat "$work/watcher.err")" [ "$status" -eq 1 ]
 check "a killed host leaves its socket" "it has gone" [ -S "$(socket_of "$host")" ]
 stand third $echoes
 third=$standing
 check "... until the next one comes" "$(ls "$XDG_RUNTIME_DIR")" [ ! -e "$(socket_of "$host")" ]
 expect "... and is no host" 1 "no host is called $host" "$xk" stats "$host"
-check "a host offers nothing to DPDK's clients unless it is told to" "$(cat "$work/out")" \
+check "a host offers nothing to DPDK's clients unless asked to" "$(cat "$work/out")" \
 	bash -c '! python3 "$1" telemetry "$2" /xkernel/protocols >/dev/null 2>&1' x "$clients" "$third"
 ended "it ends" "$third"
 

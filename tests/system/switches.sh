@@ -57,20 +57,20 @@ document "a handoff costs the switch that it saved" "$file" "-0.5 <= $saved <= 0
 run 120 "$fast/xk" bench handoff --rounds 400 --block 100 --json "$work/handoff.json"
 check "xk bench handoff" "status $status: $(tail -n 3 "$work/err")" [ "$status" -eq 0 ]
 each='4 * (d["counts"]["warm"] + 100)'
-document "each message that was to leave the driver has left it" "$work/handoff.json" \
+document "each message that had to leave the driver has left it" "$work/handoff.json" \
 	"d['counts']['handoffs_explicit'] == $each and d['counts']['fallbacks'] == 0"
-document "each wait has ended as it was to" "$work/handoff.json" \
+document "each wait has ended as intended" "$work/handoff.json" \
 	"d['counts']['resumes_driver'] == $each and $each <= d['counts']['resumes_thread'] <= 2 * $each"
-document "every way has its times" "$work/handoff.json" \
+document "every method has its times" "$work/handoff.json" \
 	'len(d["ways"]) == 8 and all(w["min"] <= w["p50"] <= w["p99"] <= w["max"] for w in d["ways"].values())'
 expect "a core that may not be used" 1 'core 900 may not be used' "$fast/xk" bench handoff --core 900
-expect "more than there can be blocks" 2 'one to 10000 blocks' "$fast/xk" bench handoff --rounds 10 --block 20
+expect "too many blocks" 2 'one to 10000 blocks' "$fast/xk" bench handoff --rounds 10 --block 20
 
 run 120 "$fast/xk" bench copy --size 64,1000000 --rounds 96 --json "$work/copy.json"
 check "xk bench copy" "status $status: $(tail -n 3 "$work/err")" [ "$status" -eq 0 ]
-document "every size has its times by every way" "$work/copy.json" '([r["size"] for r in d["runs"]] == [64, 1000000] and
+document "every size has its times for every method" "$work/copy.json" '([r["size"] for r in d["runs"]] == [64, 1000000] and
 	all(set(r) == {"size", "send-copy", "send-reference", "receive-copy", "receive-reference"} for r in d["runs"]))'
-prints "... and one way alone" ' 64 +0\.0 +[0-9.]+ +0\.0 ' "$fast/xk" bench copy --size 64 --rounds 96 --way send-reference
+prints "... and one method alone" ' 64 +0\.0 +[0-9.]+ +0\.0 ' "$fast/xk" bench copy --size 64 --rounds 96 --way send-reference
 
 for set in gm.flow=yes gm.reliable=no gm.small=unreliable; do
 	run 120 "$fast/xk" bench message --rounds 2000 --set $set --json "$work/message.json"

@@ -82,7 +82,7 @@ drain_run(void *argument)
 	return NULL;
 }
 
-/* A stalled disk: the ring fills, the receiver goes on, and losses are reported. */
+/* A stalled disk: the ring fills, the receiver continues, and losses are reported. */
 TEST(frames_lost_to_a_slow_disk_are_counted)
 {
 	enum { FRAMES = 20000, LEN = 1500 };

@@ -128,7 +128,7 @@ struct ringers {
 
 struct ringer {
 	struct ringers *all;
-	unsigned hears;
+	unsigned bell;
 };
 
 static void
@@ -137,10 +137,10 @@ ringer_run(void *argument)
 	const struct ringer *ringer = argument;
 	struct ringers *all = ringer->all;
 
-	while (xk_semaphore_wait(&all->bells[ringer->hears], XK_FOREVER) == 0) {
-		atomic_fetch_add(&all->rings[ringer->hears], 1);
-		if (ringer->hears < 2 && !atomic_load(&all->ends))
-			xk_semaphore_signal(&all->bells[1 - ringer->hears]);
+	while (xk_semaphore_wait(&all->bells[ringer->bell], XK_FOREVER) == 0) {
+		atomic_fetch_add(&all->rings[ringer->bell], 1);
+		if (ringer->bell < 2 && !atomic_load(&all->ends))
+			xk_semaphore_signal(&all->bells[1 - ringer->bell]);
 	}
 }
 

@@ -309,7 +309,7 @@ struct model {
 	uint64_t scheduled, floor, random;
 	unsigned bits;
 	unsigned kicks;   /* at the sleeper's last check */
-	uint64_t sleeper; /* time until which it believes it can sleep */
+	uint64_t sleeper; /* time until which it may sleep */
 	uint64_t fired;
 	bool ok;
 };

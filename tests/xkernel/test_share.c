@@ -130,7 +130,7 @@ RIG_TEST(one_more_is_kept_as_long_as_there_is_room, rig_new("llp"))
 	rig_limit_buffers(r, UINT_MAX);
 }
 
-/* ---- whose holding makes room ---- */
+/* ---- choosing the holder that gives up room ---- */
 
 /* Takes `count` for own, one by one; if there is no room, the loser gives one up. Returns the number own then holds. */
 static uint32_t
