@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
-"""test_components.py BUILD - whether experiments/components predicts and measures what it says: on virtual time by figures, which are
-the same everywhere; on this machine by what was counted, and not by times; the report tells both; and nothing is left of it when
-it is killed.
+"""test_components.py BUILD - checks experiments/components: its predictions on virtual time, which are the same everywhere; its
+measurements on this machine, by counts and not by times; that the report shows both; and that nothing is left when it is killed.
 
 Prints a line for each check, `ok` or `FAIL`; exits 1 if one has failed.
 """
@@ -32,7 +31,7 @@ def check_model(model):
         for what, expected in (("exchanges", EXCHANGES[name]), ("calls", CALLS[name])):
             found = [round(row["us"], 1) for row in machine[what]]
             expect(found == expected, f"simulated {what}, {machine['title']}", f"{found}, expected {expected}")
-        # a call's steps are one after another, but for cells, which are written while others are under way
+        # a call's steps are sequential, except cells, which are written while others are in flight
         for row in machine["calls"]:
             pipelined = name == "atm_dec"
             expect(pipelined or abs(sum(row["steps_us"]) - row["us"]) < 0.02 * row["us"], f"... {row['frame']} bytes: the steps add up",
@@ -40,18 +39,18 @@ def check_model(model):
 
 
 def check_judged(checks_made):
-    """On virtual time, the page says of the same cells everywhere that they are too far off."""
+    """Checks that on virtual time the page calls the same cells too far off everywhere."""
     about = ("is predicted within", "Which controller", ": each step")
     failed = [check["text"] for check in checks_made if not check["agrees"] and any(word in check["text"] for word in about)]
     steps = [text for text in failed if "each step" in text]
     others = [text for text in failed if text not in steps]
-    expect(len(others) == len(FAILED) and all(text.startswith(FAILED) for text in others), "what is simulated too far off is told", str(others))
-    expect(len(steps) == 6, "... and so is where steps are", str(steps))
+    expect(len(others) == len(FAILED) and all(text.startswith(FAILED) for text in others), "figures simulated too far off are reported", str(others))
+    expect(len(steps) == 6, "... and so are steps", str(steps))
 
 
 def check_parts(what, parts, driver):
-    """All parts are present, and only a sleeping driver has a bell. Service, device and wake-up are differences of times, which on a busy
-    machine can come out as anything, so they are not judged."""
+    """Checks that all parts are present and that only a sleeping driver has a bell. Service, device and wake-up are differences of times,
+    which can have any value on a busy machine, and are not checked."""
     expect(set(parts) == {"way", "device", "service", "bell", "wake"} and parts["way"] > 0 and (parts["bell"] > 0) == (driver == "interrupt") and (driver == "interrupt" or parts["wake"] == 0), what, str(parts))
 
 
@@ -89,7 +88,7 @@ def check_report(work):
 
 
 def programs(word):
-    """Those that have this word in their command."""
+    """Returns the processes with this word in their command."""
     found = []
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
@@ -102,7 +101,7 @@ def programs(word):
 
 
 def check_kill():
-    """Killed while interfaces stand in their namespace: their program ends, and with it the namespace."""
+    """Kills parts.py while its interfaces exist in their namespace: their program must end, and with it the namespace."""
     cores = f"{min(os.sched_getaffinity(0))},{max(os.sched_getaffinity(0))}"
     parts = subprocess.Popen([sys.executable, PARTS, sys.argv[1], "--rounds", "100003", "--cores", cores], stdout=subprocess.DEVNULL,
                              stderr=subprocess.DEVNULL)
@@ -123,5 +122,5 @@ with tempfile.TemporaryDirectory() as work:
 if subprocess.run(["unshare", "-n" if os.geteuid() == 0 else "-rn", "true"], stderr=subprocess.DEVNULL, check=False).returncode == 0:
     check_kill()
 else:
-    print("skipped: no namespaces to be left")
+    print("skipped: no namespaces")
 sys.exit(1 if checks.failures else 0)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""test_endpoints.py BUILD - whether experiments/endpoints measures what it says: each end does what its level does, by what hosts
-have counted and not by times; the report tells it; and nothing is left of it, whenever it is killed.
+"""test_endpoints.py BUILD - checks experiments/endpoints: each end works as its level does, by the hosts' counts and not by times; the
+report shows it; and nothing is left, whenever it is killed.
 
 Prints a line for each check, `ok` or `FAIL`; exits 1 if one has failed.
 """
@@ -22,14 +22,14 @@ LADDER = os.path.join(ROOT, "experiments", "endpoints", "ladder.py")
 MODEL = os.path.join(ROOT, "experiments", "endpoints", "machines.py")
 REPORT = os.path.join(ROOT, "experiments", "report", "report.py")
 SOCKETS = ("tcp", "udp", "packet")
-LINUX = ("napi", "xdp", "tc")  # not every machine lets its users, or even root, have programs in its kernel
+LINUX = ("napi", "xdp", "tc")  # not every machine lets its users, or even root, load programs into the kernel
 HOSTS = ("user", "static", "kernel", "handler")
 REPEATS = 5
 PATIENCE_S = 600
 
 
 def check_counts(name, rung, cell, rounds):
-    """What the server did for each message, of a run that is not disturbed."""
+    """Checks the server's counts per message in an undisturbed run."""
     server, client = cell["counts"]["server"], cell["counts"]["client"]
     messages = server["messages"]
     what = f"{rung} over {name}"
@@ -76,14 +76,14 @@ def check_virtio(work):
 
 
 def check_model(work):
-    """On virtual time the figures are the same on every machine."""
+    """Checks the model's figures, which are the same on every machine."""
     file = os.path.join(work, "model.json")
     status = subprocess.run([sys.executable, MODEL, sys.argv[1], "--json", file], stdout=subprocess.DEVNULL, check=False).returncode
     expect(status == 0, "the model")
     if status == 0:
         with open(file, encoding="utf-8") as stream:
             rows = {(row["end"], row["size"]): row for row in json.load(stream)["rows"]}
-        expect(all(abs(row["us"] - row["published_us"]) < 0.05 for row in rows.values() if row["fitted"]), "... fits what it is fitted to",
+        expect(all(abs(row["us"] - row["published_us"]) < 0.05 for row in rows.values() if row["fitted"]), "... matches the figures it is fitted to",
                str(rows))
         found = [round(rows[end, 1024]["us"], 1) for end in ("handler", "kernel", "static", "user")]
         expect(found == [211.4, 224.4, 249.5, 255.5], "... and predicts the rest", str(found))
@@ -108,7 +108,7 @@ def check_report(work):
 
 
 def check_statements():
-    """What the paper says of its figures is true of them; and of others, in which the opposite was measured, it is not."""
+    """Checks that the paper's statements hold for its own figures, and not for figures that show the opposite."""
     sys.path[:0] = [os.path.join(os.path.dirname(REPORT), folder) for folder in ("chapters", "measuring")]
     import endpoints
     then = endpoints.published()
@@ -116,14 +116,14 @@ def check_statements():
     expect(len(found) == 16 and all(agrees for _, _, agrees in found), "the paper's statements agree with its figures", str(found))
     opposite = {rung: then[other] for rung, other in zip(then, reversed(then))}
     agreed = [i for i, (_, _, agrees) in enumerate(endpoints.statements(opposite)) if agrees]
-    expect(agreed == [2, 9, 11], "... and not with the opposite, but for those that are true of its mirror image", str(agreed))
+    expect(agreed == [2, 9, 11], "... and not with the opposite, except those that hold for its mirror image", str(agreed))
     blurred = {rung: {size: ((1, 500, 100), (1, 500, 100), told) for size, (_, _, told) in cells.items()} for rung, cells in then.items()}
     unclear = [i for i, (_, _, agrees) in enumerate(endpoints.statements(blurred)) if agrees is None]
     expect({0, 1, 7, 8, 14, 15} <= set(unclear), "... and are unclear where intervals overlap", str(unclear))
 
 
 def check_order():
-    """Which of every two ends is faster: published figures agree with themselves, swapped ones do not, and overlapping ones are unclear."""
+    """Checks the order of every two ends: published figures agree with themselves, swapped ones do not, and overlapping ones are unclear."""
     import endpoints
     alone = {rung: cells[32][0] for rung, cells in endpoints.published().items()}
     means = {rung: mean for rung, (_, _, mean) in alone.items()}
@@ -139,7 +139,7 @@ def check_order():
 
 
 def check_judge():
-    """What the report makes of table 1 to 6, if the published figures were measured here, and if those of two ends were exchanged."""
+    """Checks the report's verdicts on tables 1 to 6 for the published figures, and for two ends exchanged."""
     import endpoints
     import lab as labs
 
@@ -197,7 +197,7 @@ def children_of(pid):
 
 
 def check_kill(word, rung):
-    """Killed as soon as a program with this word in its command runs in its namespaces: nothing of these is left."""
+    """Kills the ladder once a program with this word in its command runs in its namespaces, of which nothing may be left."""
     ladder = subprocess.Popen([sys.executable, LADDER, sys.argv[1], "--only", rung, "--sizes", "32", "--seconds", "0.1"],
                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     until, found, namespace = time.monotonic() + PATIENCE_S, [], None
@@ -225,5 +225,5 @@ if subprocess.run(["unshare", "-r", "-m", "-n", "-p", "-f", "true"], stderr=subp
     for word, rung in (("infinity", "tcp"), ("sockets", "udp"), ("pingpong.dot", "static")):
         check_kill(word, rung)
 else:
-    print("skipped: no namespaces to be left")
+    print("skipped: no namespaces")
 sys.exit(1 if checks.failures else 0)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""test_failures.py BUILD - the experiments' scripts report what is missing in one line: no traceback, no bare error of the system."""
+"""test_failures.py BUILD - checks that the experiments' scripts report what is missing in one line: no traceback, no bare system error."""
 import os
 import signal
 import subprocess
@@ -25,7 +25,7 @@ def refused(name, words, *arguments, **environment):
 
 
 def failed(build, program, words, *arguments):
-    """A program of the experiments says what it lacks."""
+    """Checks that a program of the experiments reports what it lacks."""
     done = subprocess.run([os.path.join(build, "experiments", program), *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                           stderr=subprocess.PIPE, text=True, timeout=300, check=False)
     good = done.returncode == 1 and words in done.stderr
@@ -59,7 +59,7 @@ def main():
                           text=True) as closed:
         closed.stdout.close()
         words = closed.stderr.read()
-    expect("Traceback" not in words, "a reader that has gone", words[-300:])
+    expect("Traceback" not in words, "a reader that has closed its pipe", words[-300:])
     with subprocess.Popen([sys.executable, os.path.join(ROOT, "experiments/overload/sweep.py"), build], stdout=subprocess.DEVNULL,
                           stderr=subprocess.PIPE, text=True, start_new_session=True) as swept:
         while not os.path.exists(f"/proc/{swept.pid}/task/{swept.pid}/children") or \

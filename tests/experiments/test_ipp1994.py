@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""test_ipp1994.py BUILD - whether experiments/ipp1994 shows what it says: the tables agree with the report, the costs
-in the graph are what the fit finds, the figures are the same every time, and not everything is agreed to.
+"""test_ipp1994.py BUILD - checks experiments/ipp1994: the tables agree with the report, the graph has the costs that the
+fit finds, the figures are the same every time, and a different model is contradicted.
 
 Prints a line for each check, `ok` or `FAIL`; exits 1 if one has failed.
 """
@@ -42,7 +42,7 @@ def times(document, table):
 
 
 def check_times(document):
-    """The signs and orders, apart from what tables.py says of itself."""
+    """Checks signs and orders, besides the checks of tables.py itself."""
     four, six, seven = (times(document, table) for table in "467")
     regular, client, server, none = (
         four[row] for row in ("Regular", "IPP, client handoff", "IPP, server handoff", "IPP, no handoff")
@@ -50,11 +50,11 @@ def check_times(document):
     expect(all(r > c > n for r, c, n in zip(regular, client, none)), "regular, a handoff, none: in this order", four)
     expect(client == server, "a handoff costs the same at either end", four)
     # 2 x (30.7 - 3.6), exactly; two fragments start two stacks
-    expect([r - n for r, n in zip(regular, none)][:2] == [54200, 54200], "what IPP saves is table 2's", four)
+    expect([r - n for r, n in zip(regular, none)][:2] == [54200, 54200], "IPP's saving is table 2's", four)
     one, two = six["1"], six["2"]
-    expect(one[:2] == two[:2] and one[2] < two[2] and one[3] < two[3], "only fragments mind the second thread", six)
+    expect(one[:2] == two[:2] and one[2] < two[2] and one[3] < two[3], "only fragments are affected by the second thread", six)
     expect(two[2] - one[2] == 2 * 30700, "a second fragment is one more handoff at each end", six)
-    expect(seven["IPP, 1 thread"] == seven["IPP, 3 threads"], "IPP does not mind threads", seven)
+    expect(seven["IPP, 1 thread"] == seven["IPP, 3 threads"], "IPP is not affected by threads", seven)
 
 
 def check_switches(document):
@@ -68,7 +68,7 @@ def refused(document):
 
 
 def check_failures(file):
-    """Where the model is another, tables.py must not agree."""
+    """Checks that tables.py does not agree with another model."""
     status, output, document = tables(file, "--costs", "none")
     said = " ".join(refused(document))
     expect(status == 1 and "regular is slowest" in said, "without costs of threads: refused", output)
@@ -77,18 +77,18 @@ def check_failures(file):
     expect(status == 1 and "switches are within" in said and "longer than one" in said,
            "with a receiver faster than the wire: refused", output)
     status, output = run("tables.py", "--quick", "--graph", "/nonexistent.dot")
-    expect(status == 1 and "nonexistent.dot" in output and "Traceback" not in output, "a graph that is not there", output)
+    expect(status == 1 and "nonexistent.dot" in output and "Traceback" not in output, "a missing graph", output)
 
 
 def check_fit(file):
     status, output = run("fit.py", "--check")
-    expect(status == 0, "the graph has the costs that are found", output)
+    expect(status == 0, "the graph has the costs that the fit finds", output)
     with open(os.path.join(ROOT, "graphs", "udptest-1994.dot"), encoding="utf-8") as stream:
         text = stream.read()
     with open(file, "w", encoding="utf-8") as stream:
         stream.write(text.replace('up="236200ns"', 'up="236300ns"'))
     status, output = run("fit.py", "--check", "--graph", file)
-    expect(status == 1 and "NOT what is in" in output, "other costs are seen", output)
+    expect(status == 1 and "NOT what is in" in output, "other costs are reported", output)
     status, output = run("fit.py", "--begin", "sender")
     expect(status == 1 and "NOT so long" in output, "the bytes' work cannot be the sender's", output)
 
@@ -101,12 +101,12 @@ def main():
         file = os.path.join(directory, "file")
         status, output, document = tables(file)
         expect(status == 0 and document["checks"] and not refused(document), "tables.py agrees", output)
-        expect(tables(file)[1:] == (output, document), "the second time is the same")
+        expect(tables(file)[1:] == (output, document), "the second run has the same output")
         check_times(document)
         check_switches(document)
         check_failures(file)
         check_fit(file)
-    print(f"{checks.failures} failed" if checks.failures else "all is as the report has it")
+    print(f"{checks.failures} failed" if checks.failures else "all figures agree with the report")
     return 1 if checks.failures else 0
 
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""test_planted.py [RECORD] - whether each chapter of the report notices wrong data: it is made again from the record of the committed
-report (docs/report/measured.jsonl), once as it is, and then with wrong figures planted. Each must turn a check to NO, and one must turn
-the answer, if that was confirmed; of an answer that was not, its record disturbed perhaps, one must turn a check. Every experiment
-needs plants. And the committed figures are those that the record makes. Nothing is measured.
+"""test_planted.py [RECORD] - checks that each chapter of the report detects wrong data: it is made again from the record of the committed
+report (docs/report/measured.jsonl), first unchanged, then with wrong figures planted. Each plant must turn a check to NO, and one must
+turn the answer if it was confirmed, or otherwise a check (its record may be disturbed). Every experiment needs plants. The committed
+figures must be those that the record gives. Nothing is measured.
 
 Prints a line for each check, `ok` or `FAIL`; exits 1 if one has failed.
 """
@@ -16,7 +16,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 sys.path[:0] = [os.path.join(ROOT, "tests"), *(os.path.join(ROOT, "experiments", "report", folder) for folder in ("", "measuring"))]
 sys.dont_write_bytecode = True
 import checks
-import lab as labs  # finds what follows
+import lab as labs  # makes the following importable
 import journal
 import report as reports
 from checks import expect
@@ -24,11 +24,11 @@ from checks import expect
 RECORD = os.path.join(ROOT, "docs", "report", "measured.jsonl")
 
 
-# ---- what is planted in {key: [results]} ----
+# ---- plants in {key: [results]} ----
 
 
 def keys(one, other):
-    """Results whose names differ in these words alone (and in the sizes that were measured) are exchanged."""
+    """Exchanges results whose names differ only in these words (and in the sizes measured)."""
     def plant(kept):
         found = {re.sub(r'"--size", "[^"]*"', "", key): key for key in kept}
         for short, key in found.items():
@@ -49,7 +49,7 @@ def everywhere(change):
 
 
 def members(one, other):
-    """Two members of each object that has both are exchanged."""
+    """Exchanges two members of each object that has both."""
     def change(value):
         if one in value and other in value and isinstance(value, dict):
             value[one], value[other] = value[other], value[one]
@@ -57,7 +57,7 @@ def members(one, other):
 
 
 def labels(one, other):
-    """What was measured of rows with these labels, and with those, is exchanged in each list that has both."""
+    """Exchanges the measurements of rows with these and with those labels in each list that has both."""
     def change(value):
         rows = [row for row in value if isinstance(row, dict)] if isinstance(value, list) else []
         ones, others = ([row for row in rows if mine.items() <= row.items()] for mine in (one, other))
@@ -68,7 +68,7 @@ def labels(one, other):
 
 
 def multiply(factor, where):
-    """Numbers are multiplied whose path has this pattern: the result's name, members, and, of what is in a list, its number and labels."""
+    """Multiplies numbers whose path has this pattern: the result's name, members, and for list items their number and labels."""
     def visit(path, value):
         if isinstance(value, dict):
             value.update({name: visit(f"{path}/{name}", inner) for name, inner in value.items()})
@@ -153,7 +153,7 @@ PLANTS = {
 
 
 def made(name, about, kept, earlier):
-    """(the chapter, its Lab), from what was kept, and from what earlier chapters found of a wake-up and of a handoff."""
+    """Returns the chapter and its Lab, made from the kept results and from earlier chapters' figures of a wake-up and a handoff."""
     record = copy.copy(about)
     record.kept = kept
     lab = labs.Lab("build", about.about["cores"], about.about["quick"], about.about["repeats"], brief=about.about["brief"])
@@ -163,7 +163,7 @@ def made(name, about, kept, earlier):
 
 
 def uncommitted(section):
-    """Where the chapter's JSON beside the record first differs from its data, answer and checks (as their figures say: whether a cache line's time jumped is not known here); "" if nowhere."""
+    """Returns where the chapter's JSON beside the record first differs from its data, answer and checks (by their figures: jumps of a cache line's time are unknown here); "" if nowhere."""
     with open(os.path.join(os.path.dirname(RECORD), f"{section.name}.json"), encoding="utf-8") as file:
         document = json.load(file)
     for one in document["checks"]:
@@ -179,11 +179,11 @@ def check(name, record, earlier, is_whole):
     noticed = False
     try:
         before, lab = made(name, record, copy.deepcopy(own), earlier)
-    except Exception as why:  # such as a figure that the record lacks
+    except Exception as why:  # for example a figure missing in the record
         expect(False, f"{name} is made from the record: a whole run must be committed with what changes its measurements", repr(why))
         return earlier
     differs = is_whole and uncommitted(before)
-    expect(not differs, f"docs/report/{name}.json is what its record makes", f"./run report --again {os.path.relpath(RECORD, ROOT)} makes it again")
+    expect(not differs, f"docs/report/{name}.json is made from its record", f"./run report --again {os.path.relpath(RECORD, ROOT)} makes it again")
     for words, plant in PLANTS.get(name, {}).items():
         kept = copy.deepcopy(own)
         plant(kept)
@@ -192,7 +192,7 @@ def check(name, record, earlier, is_whole):
         noticed |= after.verdict() is not True if before.verdict() else bool(turned)
         expect(kept != own and (turned or not before.verdict()), f"{name}: {words}: {labs.VERDICTS[before.verdict()]} becomes "
                f"{labs.VERDICTS[after.verdict()]}; checks that newly say NO: {len(turned)}")
-    expect(noticed, f"{name} notices wrong data" if name in PLANTS else f"{name}: no wrong data is planted")
+    expect(noticed, f"{name} detects wrong data" if name in PLANTS else f"{name}: no wrong data is planted")
     return lab
 
 
@@ -204,7 +204,7 @@ def main():
     record, earlier = journal.Record(path), labs.Lab("build", "", False)
     for name in reports.EXPERIMENTS:
         earlier = check(name, record, earlier, path == RECORD)
-    print(f"{checks.failures} failed" if checks.failures else "every chapter notices wrong data")
+    print(f"{checks.failures} failed" if checks.failures else "every chapter detects wrong data")
     return 1 if checks.failures else 0
 
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""test_report.py BUILD - whether experiments/report makes its page: every experiment, quickly (test_endpoints.py, test_components.py and
-test_scaling.py have their own); each table's figures are what follows from the measurements beside it; what cannot be made is told. What agrees with the 1994
-report is not judged here: that depends on the machine.
+"""test_report.py BUILD - checks that experiments/report makes its page: every experiment, quickly (except those of test_endpoints.py,
+test_components.py and test_scaling.py); each table's figures follow from the measurements beside it; failures are reported. Agreement with
+the 1994 report is not checked: that depends on the machine.
 
 Prints a line for each check, `ok` or `FAIL`; exits 1 if one has failed.
 """
@@ -43,12 +43,12 @@ def report(out, *arguments):
 
 
 class Page(html.parser.HTMLParser):
-    """What a reader sees of a page; elements that are not closed, or that nobody opened, are `wrong`."""
+    """The text that a reader sees of a page; `wrong` lists elements not closed or not opened."""
 
     def __init__(self, text):
         super().__init__()
         self.open, self.wrong, self.ids, self.words, self.svgs = [], [], [], [], 0
-        self.numbered = []  # words with figures that must be in the JSON: not the method's, nor a picture's axes
+        self.numbered = []  # text whose figures must be in the JSON: not the method's, nor a picture's axes
         self.feed(text)
 
     def handle_starttag(self, tag, attrs):
@@ -80,7 +80,7 @@ def check_page(out):
     text = "".join(page.words)
     expect(not page.wrong and not page.open, "the page is well-formed", f"{page.wrong} {page.open}")
     expect(all(name in page.ids for name in NAMES), "every experiment has its section", str(page.ids))
-    expect(all(f"able {number} of 1994" in text for number in range(1, 9)), "tables 1 to 8 are there")
+    expect(all(f"able {number} of 1994" in text for number in range(1, 9)), "tables 1 to 8 are on the page")
     for kind in ("Table", "Figure"):
         numbers = [int(number) for number in re.findall(kind + r" (\d+)\. ", text)]
         expect(len(numbers) > 9 and numbers == list(range(1, len(numbers) + 1)), f"each {kind.lower()} has one number, in order", str(numbers))
@@ -92,18 +92,18 @@ def check_page(out):
         document = json.loads(read(out, name + ".json"))
         missing = [c["text"] for c in document["checks"] if shown(c["text"]) not in text]
         expect(document["answer"] and shown(document["answer"]) in text, f"{name}: its answer is on the page", document["answer"])
-        expect(document["checks"] and not missing, f"{name}: what was found is on the page", str(missing))
+        expect(document["checks"] and not missing, f"{name}: its checks are on the page", str(missing))
         check_verdict(name, document, text)
     return page, text
 
 
 def check_verdict(name, document, text):
-    """What bears the answer decides how it is marked; what fails is not given as the answer."""
+    """Checks that the checks that bear the answer decide its mark, and that a failed answer is not given as the answer."""
     line = document["line_ns"]
     jumped = line is not None and line[1] > labs.JUMP * line[0]
     counted = [None if check["across"] and jumped else check["by_figures"] for check in document["checks"]]
     everything = [check["agrees"] for check in document["checks"]]
-    expect(everything == counted, f"{name}: what is across cores is unclear where a cache line's time jumped", f"{everything}, not {counted}")
+    expect(everything == counted, f"{name}: checks across cores are unclear if a cache line's time jumped", f"{everything}, not {counted}")
     bearing = [check for check in document["checks"] if check["bears"]] or document["checks"]
     agrees = [check["agrees"] for check in bearing]
     expect(document["counts"]["all"] == {word: everything.count(each) for each, word in labs.AGREES.items()} | {"all": len(everything)}, f"{name}: its counts")
@@ -115,13 +115,13 @@ def check_verdict(name, document, text):
     if document["disturbed"] and name != "policies":
         wanted = "unclear"
     marked = [f"● {'○ (%s) ' % labs.AGREES[check['by_figures']] if check['across'] and jumped else ''}{shown(check['text'])}" for check in bearing]
-    expect(all(words in text for words in marked), f"{name}: the checks that its answer stands on are marked", str([words for words in marked if words not in text]))
+    expect(all(words in text for words in marked), f"{name}: the checks that bear its answer are marked", str([words for words in marked if words not in text]))
     marked = bool(re.search("Of the [0-9]+ checks that the answer stands on, |Of all [0-9]+ checks of the chapter, ", text[max(0, text.find(shown(document["answer"])) - 2000):text.find(shown(document["answer"]))]))
     expect(document["verdict"] == wanted and (marked or wanted != "contradicted"), f"{name}: its answer is marked {wanted}", document["verdict"])
 
 
 def check_numbers(out, page):
-    """Every number on the page is in the JSON beside it."""
+    """Checks that every number on the page is in the JSON beside it."""
     there = set()
     for name in os.listdir(out):
         if name.endswith(".json"):
@@ -132,7 +132,7 @@ def check_numbers(out, page):
 
 
 def check_counts(out, text):
-    """What is written on the edges of pictures, from the measurements."""
+    """Checks the labels on the edges of pictures against the measurements."""
     for name, size, handoff, each in (("rpc", 1, "client", 1), ("rpc", 1, "none", 0), ("fragments", 4000, "server", 1)):
         mine = [run for runs in json.loads(read(out, name + ".json"))["data"]["repetitions"] for run in runs
                 if (run["mode"], run["size"], run["handoff"]) == ("ipp", size, handoff)]
@@ -143,12 +143,12 @@ def check_counts(out, text):
         else:
             count = sum(sum(run["handoffs"].values()) for run in mine)
             words = f"{count} handoffs in {rounds} round trips"
-        expect(words in text and abs(count - each * rounds) < rounds / 4, f"{name}: what is on a picture's edge ({handoff})",
+        expect(words in text and abs(count - each * rounds) < rounds / 4, f"{name}: label on a picture's edge ({handoff})",
                f"{count} in {rounds}")
 
 
 def check_again(build, out):
-    """The record of all measurements makes the same report again, byte by byte, and measures nothing."""
+    """Checks that the record of all measurements makes the same report again, byte by byte, without measuring."""
     with tempfile.TemporaryDirectory() as there:
         status, output = report(there, build, "--again", os.path.join(out, "measured.jsonl"))
         compared = filecmp.dircmp(out, there)
@@ -162,16 +162,16 @@ def check_again(build, out):
 
 
 def check_machine(out, text):
-    """What the page says of the machine, and whether others used it."""
+    """Checks what the page states about the machine, and about other activity on it."""
     data = json.loads(read(out, "machine.json"))
     about = data["doctor"]["machine"]
     missing = [words for words in (about["processor"], about["system"], data["doctor"]["checks"]["DPDK"]["text"].split()[1])
                if words not in text]
     floors = [floor["rtt_ns"]["p50"] for floor in data["floors"]]
     expect(not missing and len(floors) == 2 and f"{min(floors)} to {max(floors)} ns" in text,
-           "the page says what it was made on", f"{missing} {floors}")
+           "the page describes its machine", f"{missing} {floors}")
     expect(sorted(data["experiments"]) == sorted(NAMES) and ("Other activity disturbed this run" in text) == bool(data["disturbed"]),
-           "and whether others used it", str(data["disturbed"]))
+           "and other activity on it", str(data["disturbed"]))
     lines = [experiment["line_ns"] for experiment in data["experiments"].values()]
     jumped = sum(line is not None and line[1] > labs.JUMP * line[0] for line in lines)
     expect(text.count("Meanwhile a cache line's time between the cores jumped") == jumped and ("Experiments that met a jump" in text) == (jumped > 0),
@@ -179,7 +179,7 @@ def check_machine(out, text):
 
 
 def check_tables(out, text):
-    """Each cell of each CSV is on the page."""
+    """Checks that each cell of each CSV is on the page."""
     files = [name for name in os.listdir(out) if name.endswith(".csv")]
     missing = []
     for name in files:
@@ -189,7 +189,7 @@ def check_tables(out, text):
 
 
 def check_figures(out):
-    """Table 3, from the measurements: the median of each repetition's median, and the lowest and highest."""
+    """Checks table 3 against the measurements: the median of the repetitions' medians, and the lowest and highest."""
     data = json.loads(read(out, "rpc.json"))["data"]
     tables = [name for name in sorted(os.listdir(out)) if name.startswith("rpc-") and name.endswith(".csv")]
     for name, key in zip(tables, ("repetitions", "together")):
@@ -211,7 +211,7 @@ def check_table3(table, repetitions, key):
 
 
 def check_anatomy(out):
-    """The parts of a round trip, as the table has them, add up; what is drawn and said is of the same figures."""
+    """Checks that the table's parts of a round trip add up, and that picture and text use the same figures."""
     data = json.loads(read(out, "anatomy.json"))["data"]
     for number, program in enumerate(("udptest", "chantest")):
         parts = data[program]["parts"]
@@ -235,14 +235,14 @@ def spread(values, digits=1):
 
 
 def comes_to_nothing(works, costs):
-    """Where what a handoff costs, by factors of the work, first comes down to nothing."""
+    """Returns the work at which a handoff's cost first reaches zero, interpolated by factors of the work."""
     i = next(i for i in range(len(costs) - 1) if costs[i] > 0 >= costs[i + 1])
     part = costs[i] / (costs[i] - costs[i + 1])
     return part * works[i + 1] if works[i] == 0 else math.exp((1 - part) * math.log(works[i]) + part * math.log(works[i + 1]))
 
 
 def table_of(out, name, head):
-    """The rows of the experiment's table that begins so."""
+    """Returns the rows of the experiment's table whose head begins so."""
     for file in sorted(os.listdir(out)):
         if file.startswith(name + "-") and file.endswith(".csv"):
             rows = list(csv.reader(read(out, file).splitlines()))
@@ -252,7 +252,7 @@ def table_of(out, name, head):
 
 
 def check_policies(out):
-    """The break-evens, and what requests wait with each budget, from each seed's figures."""
+    """Checks the break-evens, and the mean response times with each budget, against each seed's figures."""
     data = json.loads(read(out, "policies.json"))["data"]
     table = table_of(out, "policies", ["load, short questions a second", "break-even"])
     expect(len(table) == len(data["break_even"]) >= 3, "policies: a break-even for each load", str(table))
@@ -261,7 +261,7 @@ def check_policies(out):
         wanted = [f"{row['load']:.0%}, {row['shorts']}", spread(at, 0), f"{(13 / row['shorts'] * 1e6) ** 0.5:.0f}"]
         expect(len(at) == REPEATS and cells == wanted, f"policies: break-even at {cells[0]}", f"{cells}, not {wanted}")
     table = table_of(out, "policies", ["work, policy", "short, median"])
-    expect(len(table) == len(data["budgets"]), "policies: what each budget does", str(len(table)))
+    expect(len(table) == len(data["budgets"]), "policies: a row for each budget", str(len(table)))
     for row, cells in zip(data["budgets"], table):
         wanted = spread([run["all_mean_us"] for run in row["runs"]])
         expect(len(row["runs"]) == REPEATS and cells[3] == wanted, f"policies: {cells[0]}", f"{cells}, not {wanted}")
@@ -269,8 +269,8 @@ def check_policies(out):
 
 def check_marks():
     """
-    What an answer stands on decides, and nothing on a machine that others used, but what is on virtual time; nor what is across cores
-    where a cache line's time jumped. More checks that disagree than agree contradict, whatever they are about.
+    Checks the rules of verdicts: the checks that bear an answer decide; on a machine with other activity only those on virtual time do, and
+    after a jump of a cache line's time none across cores. More disagreements than agreements contradict, whatever they are about.
     """
     for agrees, disturbed, virtual, wanted in (
             ([True, True], [], False, True), ([True, False], [], False, False), ([True, None], [], False, None),
@@ -293,7 +293,7 @@ def check_marks():
 
 
 def check_waits():
-    """Visits of a driver that sends, of a thread that sends while the driver sleeps, and of a driver that was woken in vain."""
+    """Checks the visits of a driver that sends, of a thread that sends while the driver sleeps, and of a driver woken in vain."""
     stamps = ("10 wake", "12 transmit", "15 sent", "16 sleep", "20 wake", "21 sleep", "24 transmit", "28 sent", "30 wake", "31 sleep", "40 wake")
     with tempfile.NamedTemporaryFile("w", encoding="utf-8") as file:
         file.write("\n".join(["s_port: 11 of 11 stamps; 10 cost 100 ns", *stamps, ""]))
@@ -313,7 +313,7 @@ def check_acks(out):
 
 
 def check_pairs():
-    """Differences in two repetitions, beside published ones: their sign decides, of ties how far they are apart; a zero in one decides nothing."""
+    """Checks differences in two repetitions against published ones: their sign decides, for ties their size; a zero in one decides nothing."""
     for was_us, more_us, handoff_us, wanted in ((40, (1, 2), 6, True), (40, (-1, -2), 6, False), (40, (0, 2), 6, None), (40, (0, -2), 6, None), (-40, (-1, -2), 6, True),
                                                 (-40, (0, 2), 6, None), (11, (-1, 1), 6, None), (10, (-1, 1), 6, True), (10, (-3, -4), 6, False), (10, (1, 3), 6, None),
                                                 (10, (-1, 1), 2, None), (10, (-1, 1), None, None)):
@@ -326,7 +326,7 @@ def check_pairs():
 
 
 def check_shapes():
-    """What is saved of two sizes: as published; twice as much of the longer one."""
+    """Checks the saving for two sizes: as published, and twice as much for the longer one."""
     for last_us, wanted in ((20, [True]), (40, [False])):
         documents = [{"machine": {}, "runs": [{"mode": mode, "handoff": "none", "threads": 1, "size": size, "rtt_ns": {"p50": 1000 * us}}
                                               for mode, size, us in (("regular", 1, 100), ("regular", 2, 200), ("ipp", 1, 80), ("ipp", 2, 200 - last_us))]}] * 2
@@ -337,7 +337,7 @@ def check_shapes():
 
 
 def check_jumps():
-    """A jump makes checks across cores unclear, in every count and row; and it is said which checks contradict."""
+    """Checks that a jump makes checks across cores unclear in every count and row, and that contradicting checks are named."""
     section = labs.Section("name", "title", "question")
     section.compare("a time", "2", "1", False, bears=True, across=True)
     section.check(False, "A count.", bears=True)
@@ -369,31 +369,31 @@ def check_without_git():
 def check_refused(build):
     with tempfile.TemporaryDirectory() as out:
         status, output = report(out, build, "--only", "rpc,nothing")
-        expect(status == 2 and "there is no experiment nothing" in output, "an experiment that there is not", output)
+        expect(status == 2 and "there is no experiment nothing" in output, "an unknown experiment", output)
         status, output = report(out, "/nonexistent", "--only", "handoff")
-        expect(status == 1 and "nonexistent" in output and "Traceback" not in output, "programs that are not there", output)
+        expect(status == 1 and "nonexistent" in output and "Traceback" not in output, "missing programs", output)
         status, _ = report(out, build, "--only", "handoff", "--resume")
-        expect(status == 1, "nothing to go on with")
+        expect(status == 1, "nothing to resume")
         status, output = report("/proc/nowhere", build, "--only", "handoff")
-        expect(status == 1 and "/proc/nowhere" in output and "Traceback" not in output, "a place that cannot be", output)
+        expect(status == 1 and "/proc/nowhere" in output and "Traceback" not in output, "an impossible directory", output)
 
 
 def cut_short(build, out):
-    """Ctrl-C in the second experiment: the first is told, and that it is not all. Returns what was measured of the first."""
+    """Interrupts the second experiment: the report must have the first and state that it is incomplete. Returns the first one's data."""
     command = [sys.executable, os.path.join(ROOT, "experiments", "report", "report.py"), build, out, *OPTIONS]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as job:
         told = job.stderr.readline()
         job.send_signal(signal.SIGINT)
         output, errors = job.communicate()
     words = f"1 of {len(NAMES)} experiments were made; missing: {', '.join(NAMES[1:])}"
-    expect(told.startswith(f"report: {NAMES[0]}, 1 of {len(NAMES)}: "), "how far it is", told)
+    expect(told.startswith(f"report: {NAMES[0]}, 1 of {len(NAMES)}: "), "its progress", told)
     expect(job.returncode == 1 and f"CUT SHORT: {words}" in output and "Traceback" not in errors,
            "a report that is cut short", f"{job.returncode} {output} {errors}")
     text = "".join(Page(read(out, "index.html")).words)
-    expect(words in text and os.path.exists(os.path.join(out, NAMES[0] + ".json")), "... has what was measured", text[-300:])
+    expect(words in text and os.path.exists(os.path.join(out, NAMES[0] + ".json")), "... has the measurements made so far", text[-300:])
     expect(json.loads(read(out, "machine.json"))["cut_short"] is True, "... and is marked")
     status, output = report(out, build, "--only", NAMES[0], "--resume")
-    expect(status == 1 and "--resume" in output and "quick" in output, "it is not gone on with by other options", output)
+    expect(status == 1 and "--resume" in output and "quick" in output, "it is not resumed with other options", output)
     return json.loads(read(out, NAMES[0] + ".json"))["data"]
 
 
@@ -404,9 +404,9 @@ def main():
     with tempfile.TemporaryDirectory() as out:
         was = cut_short(sys.argv[1], out)
         status, output = report(out, sys.argv[1], *OPTIONS, "--resume")
-        expect(status == 0, "... and goes on: every experiment, quickly", output)
+        expect(status == 0, "... and is resumed: every experiment, quickly", output)
         if status == 0:
-            expect(json.loads(read(out, NAMES[0] + ".json"))["data"] == was, "... with what was measured")
+            expect(json.loads(read(out, NAMES[0] + ".json"))["data"] == was, "... with the earlier measurements")
             _, text = check_page(out)
             check_again(sys.argv[1], out)
             check_tables(out, text)

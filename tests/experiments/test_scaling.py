@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""test_scaling.py BUILD - whether experiments/scaling computes and measures what it says: the model's arithmetic by figures; bursts by
-what was counted, and not by times; and the report tells both.
+"""test_scaling.py BUILD - checks experiments/scaling: the model's arithmetic by its figures; bursts by their counts, and not by times; and
+that the report shows both.
 
 Prints a line for each check, `ok` or `FAIL`; exits 1 if one has failed.
 """
@@ -37,7 +37,7 @@ def near(a, b):
 
 
 def check_parameters():
-    """From the times of bursts back to the parameters that they were made of."""
+    """Derives the parameters from the times of bursts that were computed with them."""
     for o_s, o_r, latency in ((1.0, 2.0, 5.0), (2.0, 2.0, 0.5), (3.0, 1.0, 4.0)):
         rtt = 3 * o_s + 2 * o_r + 2 * latency
         found = model.parameters(o_s, o_s + 2 * o_r, rtt)
@@ -59,7 +59,7 @@ def check_model():
     expect(near(best.of(1e15, model.LATER_BUS)[0], best.limit()) and round(best.limit(), 2) == 1.59, "... whose limit is that of bus operations",
            f"{best.limit()} {best.of(1e15, model.LATER_BUS)}")
     ratio, special, general = model.from_shares(233)
-    expect(near(ratio, 3.30) and near(special, 0.21) and near(general, 0.11), "shares give what they are of", f"{ratio} {special} {general}")
+    expect(near(ratio, 3.30) and near(special, 0.21) and near(general, 0.11), "shares give their total", f"{ratio} {special} {general}")
     expect([round(model.from_shares(mhz)[0], 2) for mhz in (550, 5000)] == [2.95, 2.35], "... and what follows from them",
            str([model.from_shares(mhz) for mhz in (550, 5000)]))
     times = model.sending({233: {4: (1000, 0, 11)}}, 1000, (9, 33e6))
@@ -77,7 +77,7 @@ def check_model():
 
 
 def bursts(*arguments):
-    """(status, document, what it complains of)"""
+    """Returns (status, document, errors)."""
     done = subprocess.run([os.path.join(sys.argv[1], scaling.BURSTS), *arguments, "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                           text=True, check=False)
     return done.returncode, json.loads(done.stdout) if done.returncode == 0 else {}, done.stderr
@@ -90,7 +90,7 @@ def check_bursts():
                                            "--link", *link)
             expect(status == 0 and len(document["runs"]) == 6, f"{graph}, {link[0]}: short ones, long ones, and stores", why)
     status, document, why = bursts("--graph", os.path.join(ROOT, "graphs", "am.dot"), "--rounds", "3", "--messages", "1,40", "--link", "memory", "--returned")
-    expect(status == 0 and len(document["runs"]) == 2, "requests come back from a server without their handler", why)
+    expect(status == 0 and len(document["runs"]) == 2, "a server without their handler returns requests", why)
     for wrong, status, words in ((("--cores", "0"), 2, "takes two"), (("--together",), 2, "two processes"),
                                  (("--graph", os.path.join(ROOT, "graphs", "udptest.dot"), "--link", "memory"), 1, "udptest on am"),
                                  (("--graph", "nowhere.dot", "--link", "memory"), 1, "nowhere.dot"),
@@ -131,7 +131,7 @@ def check_functions(data):
     for driver, documents in data["waits"].items():
         expect(all(document["driver"] == driver and {(run["mode"], run["threads"]) for run in document["runs"]} == {(mode, threads) for mode in ("regular", "ipp") for threads in scaling.THREADS}
                    and all(run["messages"] > 0 for run in document["runs"]) for document in documents), f"blocking and threads: {driver}", str(documents)[:400])
-    expect(all(runs[0]["answered_ns"] > 0 for repeats in data["answers"].values() for runs in repeats), "replies, and requests that come back", str(data["answers"]))
+    expect(all(runs[0]["answered_ns"] > 0 for repeats in data["answers"].values() for runs in repeats), "replies, and returned requests", str(data["answers"]))
 
 
 def check_instructions(counted):
@@ -183,7 +183,7 @@ def check_near():
 
 
 def check_judged():
-    """Which cells of the model's table fail: each is judged."""
+    """Checks which cells of the model's table fail."""
     section = labs.Section("scaling", "", "")
     scaling.judge_model(section)
     failed = [check["text"] for check in section.checks if not check["agrees"]]
@@ -192,7 +192,7 @@ def check_judged():
 
 
 def judged_clock(device, times):
-    """What is said of the way to the device that takes such parts of the layers' o_s, and of an o_s + o_r so many times AM-VIA's."""
+    """Returns the verdicts on a path to the device that takes such parts of the layers' o_s, and on an o_s + o_r so many times AM-VIA's."""
     ns = 1000 * times * model.overheads(model.SPECIAL[550], False)[1] / 550
     data = {"ghz": 2.6, "parameters": {scaling.SPECIAL: [{"os": ns, "g": ns}]}, "alone": {}, "bursts": {}}
     for name, share in zip((scaling.SPECIAL, scaling.GENERAL), device):
@@ -204,7 +204,7 @@ def judged_clock(device, times):
 
 
 def judged_pages(factor):
-    """What is said of registration that takes so many times what changes of the page table do, and a copy."""
+    """Returns the verdicts on registration that takes `factor` times as long as changes of the page table, and as a copy."""
     section = labs.Section("scaling", "", "")
     documents = [{"ghz": 1.5, "sizes": [{"lock_ns": size, "protect_ns": size, "register_ns": 2 * factor * size, "copy_ns": 2 * size} for size in scaling.PAGES_SIZES]}]
     scaling.judge_registered(section, documents, ("lock_ns", "protect_ns"))
@@ -212,14 +212,14 @@ def judged_pages(factor):
 
 
 def check_planted():
-    """Figures as published agree, and planted ones do not."""
+    """Checks that figures as published agree, and planted ones do not."""
     found = [judged_clock(*planted) for planted in (((0.6, 0.4), 1), ((0.4, 0.6), 2.5), ((0.6, 0.4), 0.4))]
     expect(found == [[True, True], [False, False], [False, True]], "o_s + o_r and the way to the device, as published and otherwise", str(found))
     expect(judged_pages(1) == [True] * 4 and judged_pages(2) == [False] * 4, "registration, as published and otherwise", f"{judged_pages(1)} {judged_pages(2)}")
 
 
 def check_figures():
-    """The range of what is not known; and the time and the count of the same instructions."""
+    """Checks the range of an unknown ratio; and the time and the count of the same instructions."""
     data = {"ghz": 2, "parameters": {scaling.SPECIAL: [{"os": 1, "g": 2}, {"os": 2, "g": 5}], scaling.KERNEL: [{"os": 6, "g": 8}, {"os": 4, "g": 6}]},
             "instructions": {scaling.SPECIAL: {"4": 400}, scaling.KERNEL: {"4": 400}}}
     for kind, sent_ns, kernel_ns in (("alone", 100, 0), ("bursts", 500, 300)):

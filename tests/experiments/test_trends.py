@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""test_trends.py BUILD - whether trends.py tells what has changed: of figures that are given, and of a build and itself, that it measures
-every workload of both. Prints a line for each check, `ok` or `FAIL`; exits 1 if one has failed.
+"""test_trends.py BUILD - checks that trends.py reports changes in given figures, and that it measures every workload of a build against
+itself. Prints a line for each check, `ok` or `FAIL`; exits 1 if one has failed.
 """
 import argparse
 import json
@@ -41,12 +41,12 @@ def check_run(build):
                 found = json.load(stream)
             told = {row["what"] for row in found["rows"] if row["unit"] == "ns"} | set(found["missing"])
             expect(told == set(trends.ONE_PROCESS | trends.TWO_PROCESSES), "... with every workload", str(found))
-            expect(all(row["change"] is None for row in found["rows"] if row["unit"] == "ns"), "... of which one pair tells nothing", str(found))
+            expect(all(row["change"] is None for row in found["rows"] if row["unit"] == "ns"), "... and one pair proves no change", str(found))
 
 
 def check_instructions(build):
     if shutil.which("valgrind") is None:
-        print("skipped: there is no valgrind")
+        print("skipped: valgrind is not installed")
         return
     options = argparse.Namespace(build=build, old=build, rounds=0, turns=0, cores="0,1", counted=500)
     count = trends.Trends(options).instructions("an echo, 1 byte", "new")
@@ -55,7 +55,7 @@ def check_instructions(build):
 
 def check_refused(build):
     done = run("/nonexistent", build, "--rounds", "100", "--turns", "1")
-    expect(done.returncode == 1 and "Traceback" not in done.stderr and "nothing can be measured" in done.stderr, "programs that are not there", done.stderr)
+    expect(done.returncode == 1 and "Traceback" not in done.stderr and "nothing can be measured" in done.stderr, "missing programs", done.stderr)
 
 
 check_judgement()

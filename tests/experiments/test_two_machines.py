@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""test_two_machines.py BUILD - whether the experiments run between two machines: here, two network namespaces with a cable for the
-experiments' frames and another for ssh, to a server of the test's own.
+"""test_two_machines.py BUILD - checks that the experiments run between two machines: here, two network namespaces with a cable for the
+experiments' frames and another for ssh to a server of the test's own.
 
 Prints a line for each check, `ok` or `FAIL`; exits 1 if one has failed.
 """
@@ -55,7 +55,7 @@ KexAlgorithms curve25519-sha256
 
 
 class Sshd:
-    """The other machine's ssh server, and a configuration of ssh that finds it, and nothing of this machine's user."""
+    """The other machine's ssh server, and a configuration of ssh for it that uses nothing of this machine's user."""
 
     def __init__(self, holder, work, there, sockets):
         names = {"server": SERVER, "work": work, "there": there, "sockets": sockets}
@@ -103,17 +103,17 @@ def alive(pid):
 
 
 def check_program(far):
-    """What runs there ends when it is told to, with all that it says, and with this program."""
+    """Checks that a program there ends on a signal, with all its output, and together with this program."""
     far_input = b"x" * 300000
-    expect(far.output("cat", far_input) == far_input.decode(), "a line has its input and output")
+    expect(far.output("cat", far_input) == far_input.decode(), "a command has its input and output")
     name = far.put(b"given")
-    expect(far.output(f"cat {name}") == "given", "a file is put there")
+    expect(far.output(f"cat {name}") == "given", "a file is copied there")
     far.remove(name)
     process = far.start(["sh", "-c", "trap 'echo told; exit 5' TERM; echo ready; while :; do sleep 0.05; done"], stdout=subprocess.PIPE, text=True)
     process.stdout.readline()
     process.send_signal(signal.SIGINT)
     out = process.communicate(timeout=PATIENCE_S)[0]
-    expect((process.returncode, out) == (5, "told\n"), "a program is told to end, and its last words come", f"{process.returncode} {out}")
+    expect((process.returncode, out) == (5, "told\n"), "a program ends on a signal, and its last output arrives", f"{process.returncode} {out}")
     process = far.start(["sh", "-c", "echo said; exit 3"], stdout=subprocess.PIPE, text=True)
     out = process.communicate(timeout=PATIENCE_S)[0]
     expect((process.returncode, out) == (3, "said\n"), "... or ends by itself", f"{process.returncode} {out}")
@@ -129,7 +129,7 @@ def check_program(far):
 
 
 def start_sleeper(far, what):
-    """Starts a program there that sleeps, by itself or by a caller here. Returns (what to kill, the sleeper's number there)."""
+    """Starts a sleeping program there, directly or through a caller here. Returns the process to kill and the sleeper's id there."""
     line = ["sh", "-c", "echo $$; exec sleep 1000"]
     if what == "it is killed":
         process = far.start(line, stdout=subprocess.PIPE, text=True)
@@ -159,7 +159,7 @@ def check_report(work):
     with open(os.path.join(out, "index.html"), encoding="utf-8") as file:
         page = file.read()
     expect(documents["machine"]["other"]["machine"]["processor"] in page and "the other system, where the server is, on this machine" in page,
-           "... says what the other one is")
+           "... describes the other one")
     expect("round trips in microseconds, two systems on one machine, over af_packet" in page and "a machine for each host" not in page
            and "the other machine" not in page, "... and that both are on one machine")
     apart = [run for runs in documents["blast"]["data"]["repetitions"] for run in runs]
@@ -168,7 +168,7 @@ def check_report(work):
 
 
 def far_that_says(said):
-    """A Far whose other system answers the first question with this."""
+    """Returns a Far whose other system answers the first question with this."""
     output = fars.Far.output
     fars.Far.output = lambda *_: said
     try:
@@ -178,14 +178,14 @@ def far_that_says(said):
 
 
 def check_two():
-    """Systems of which one has another boot id are two machines."""
+    """Checks that systems with different boot ids count as two machines."""
     expect(far_of().ends == "two systems on one machine", "systems with one boot id are on one machine")
     for ends, said in (("two machines", "built\nanother\n\n"), ("two systems on one machine", "built\n\n\n")):
         expect(far_that_says(f"{fars.HELLO}\n{said}").ends == ends, f"... with {said.split()}, {ends}")
 
 
 def check_looked_at():
-    """What Far finds at its first look."""
+    """Checks the faults that Far finds first."""
     for what, words, said in (("nothing is built there", "is not there", f"{fars.HELLO}\n\nanother\n\n"),
                               ("another commit", "is at commit 0123456789 there, at ", f"{fars.HELLO}\nbuilt\nanother\n{'0123456789' * 4}\n"),
                               ("a shell with a banner", "prints 'Welcome' before", f"Welcome\nto this\n{fars.HELLO}\nbuilt\nanother\n\n")):
@@ -209,7 +209,7 @@ def check_refused(work):
 
 
 def check_ssh(work):
-    """What ssh says is one line, without the command that it was to run."""
+    """Checks that ssh's errors are one line, without the command that it was to run."""
     known, key = os.path.join(work, "known"), os.path.join(work, "user.pub")
     frames = ["--link", "af_packet", "--dev", "frames0,frames1"]
     with open(os.path.join(work, "user.pub"), encoding="ascii") as file:
@@ -226,7 +226,7 @@ def check_ssh(work):
 
 
 def check_full(there):
-    """A file that does not fit there is refused in one line, and not left there."""
+    """Checks that a file too large for the other system is refused in one line, and not left there."""
     def limited(self, line):
         return [*fars.SSH, self.host, "exec sh -c " + shlex.quote("trap '' XFSZ; ulimit -f 1; " + line)]
 
@@ -242,7 +242,7 @@ def check_full(there):
 
 
 def check_far():
-    """What --far refuses."""
+    """Checks what --far refuses."""
     frames = ["--link", "af_packet", "--set", "client:port.dev=frames0", "--set", "server:port.dev=frames1"]
     for status, words, arguments in (
             (2, "joins only hosts on one machine", ["--far", "sh -c"]),
@@ -257,7 +257,7 @@ def check_far():
 
 
 def some(what, measure):
-    """A figure above zero, for which a busy machine may need several attempts."""
+    """Checks that a figure is above zero; a busy machine may need several attempts."""
     for _ in range(5):
         if (found := measure()) > 0:
             break
@@ -265,7 +265,7 @@ def some(what, measure):
 
 
 def check_chapters():
-    """What the report's chapters measure by themselves."""
+    """Checks the measurements of the report's chapters."""
     far = far_of()
     lab = labs.Lab(sys.argv[1], "0,1", True, far=far)
     pool = stamps.Pool(os.path.join(EXPERIMENTS, "report", "chapters", "anatomy-udptest.dot"), "interrupt")
@@ -276,7 +276,7 @@ def check_chapters():
 
     some("anatomy: round trips from both machines' stamps", stamped)
     pings = drivers.measure(lab, "interrupt", 1000)
-    expect(pings["switches"] > 0 and pings["processor_percent"] > 0, "drivers: what both ends use up", str(pings))
+    expect(pings["switches"] > 0 and pings["processor_percent"] > 0, "drivers: what both ends consume", str(pings))
     with sweeps.Sweep(lab) as sweep, real.graph_at_server(lab, sweep.marked) as marked:
         some("policies: a server there that hands off", lambda: real.measure(lab, marked, (1, True), "0")["works"])
     components = parts.Parts(argparse.Namespace(build=sys.argv[1], cores="0,1", rounds=200, turns=1, far="other", link="af_packet",
@@ -294,7 +294,7 @@ def check_ladder(work):
         with open(file, encoding="utf-8") as found:
             document = json.load(found)
         expect(set(document["cable"]) == {"packet", "handler"} and "no address" in document["missing"]["tcp over af_packet"],
-               "... each rung, but Linux's own where it has no address", str(document["missing"]))
+               "... each rung, except Linux's own without an address", str(document["missing"]))
         counts = document["cable"].get("handler", {}).get("32", {}).get("alone", {}).get("counts")
         expect(counts and counts["server"]["messages"] >= 250, "... with what the server has counted", str(counts))
     done = subprocess.run([sys.executable, os.path.join(EXPERIMENTS, "endpoints", "ladder.py"), sys.argv[1], "--streams", *options()], stdout=subprocess.PIPE,
@@ -309,7 +309,7 @@ def run_inside():
             time.sleep(0.01)
         subprocess.run(["sh", "-ec", CABLES.format(there=holder.pid)], check=True)
         with tempfile.TemporaryDirectory() as work, tempfile.TemporaryDirectory() as there, tempfile.TemporaryDirectory() as sockets:
-            os.environ["XDG_RUNTIME_DIR"] = sockets  # in the usual one, hosts with other process numbers tidy up
+            os.environ["XDG_RUNTIME_DIR"] = sockets  # in the usual one, hosts with other process ids would clean up
             sshd = Sshd(holder.pid, work, there, sockets)
             try:
                 check_refused(work)

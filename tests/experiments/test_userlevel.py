@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""test_userlevel.py BUILD - whether experiments/userlevel fits and predicts what its README says: on virtual time by figures, which are
+"""test_userlevel.py BUILD - checks that experiments/userlevel fits and predicts what its README states: figures on virtual time, which are
 the same everywhere.
 
 Prints a line for each check, `ok` or `FAIL`; exits 1 if one has failed.
@@ -23,7 +23,7 @@ US = {"GM": {"half_rtt_ns": 14.76, "g_ns": 9.81, "os_ns": 0.86, "or_ns": 1.93, "
       "GM+": {"half_rtt_ns": 11.29, "g_ns": 4.12, "os_ns": 2.02, "or_ns": 1.93, "l_ns": 7.34},
       "BIP": {"half_rtt_ns": 6.65, "g_ns": 5.04, "os_ns": 5.04, "or_ns": 0.48, "l_ns": 1.13}}
 AGREE = {"small", "usable", "sawtooth", "highest", "ping_pong", "both_ways", "long_both_ways", "range"}
-MISSED = {"GM's g", "GM+'s g", "GM+'s Or", "GM+'s L"}  # by more than the report lets pass
+MISSED = {"GM's g", "GM+'s g", "GM+'s Or", "GM+'s L"}  # by more than the report tolerates
 
 
 def check(model):
@@ -34,12 +34,12 @@ def check(model):
             published = model["published_us"][name][figure]
             expect(abs(found[figure] / published - 1) < 0.04, f"... {figure} is fitted", f"{found[figure]}, published {published}")
     preset = {figure: model["preset_ns"][figure] for figure in model["table_ns"]["GM"]}
-    expect(preset == model["table_ns"]["GM"], "the presets lanai and alpha are what is fitted", f"{preset}")
+    expect(preset == model["table_ns"]["GM"], "the presets lanai and alpha equal the fitted values", f"{preset}")
     agree = {feature["name"] for feature in model["features"] if feature["agrees"]}
-    expect(agree == AGREE, "features that are as published", f"{agree}, expected {AGREE}")
+    expect(agree == AGREE, "features as published", f"{agree}, expected {AGREE}")
     rates = {name: [rate[size] for size in sorted(rate, key=int)] for name, rate in model["timers"].items()}
     expect(rates["2 ms"] == rates["20 ms"] and min(short / long for short, long in zip(rates["1 ms"], rates["20 ms"])) < 0.55,
-           "a least time-out of 1 ms halves what GM carries both ways at once, one of 2 ms does not", str(rates))
+           "a minimum timeout of 1 ms halves GM's rate in both directions at once, one of 2 ms does not", str(rates))
     section = labs.Section("userlevel", "", "")
     userlevel.simulated(section, model)
     missed = {name for check in section.checks if not check["agrees"] for name in MISSED if f"{name} is predicted" in check["text"]}
@@ -48,7 +48,7 @@ def check(model):
 
 
 def check_judged():
-    """What the report makes of table 1, if the figures measured here were the published ones, or those of two systems exchanged."""
+    """Checks the report's verdict on table 1 for the published figures, and for two systems exchanged."""
     def judged(systems):
         found = {name: {"8": 2 * [{figure: {"median": us * 1000} for figure, us in zip(userlevel.FIGURES, userlevel.PUBLISHED[system])}]}
                  for name, system in systems.items()}
@@ -63,7 +63,7 @@ def check_judged():
 
 
 class Measured:
-    """A lab with these documents."""
+    """A lab that returns this document."""
     repeats, far, cores, brief = 2, None, "0,1", False
 
     def __init__(self, document):
@@ -79,7 +79,7 @@ class Measured:
 
 
 def check_copies(model):
-    """Figure 4: figures that are as published, and ways exchanged."""
+    """Checks figure 4 with figures as published, and with kinds of copies exchanged."""
     def judged(ways):
         ns = {"send-copy": lambda size: 2 * size, "send-reference": lambda size: 513, "receive-copy": lambda size: 4 * size}
         runs = [{"size": size, **{way: ns[other](size) for way, other in ways.items()}} for size in userlevel.COPIED]
@@ -93,17 +93,17 @@ def check_copies(model):
 
 
 def check_streams():
-    """Figure 1: TCP's part of another link's bandwidth is told, and not judged."""
+    """Checks figure 1: TCP's part of another link's bandwidth is reported without a verdict."""
     found = {userlevel.RAW: {str(size): 2 * [{"one_way": {"median": 1e9}}] for size in userlevel.SIZES}}
     cell = {str(size): {"min": size / 0.61, "median": size / 0.60, "max": size / 0.59} for size in userlevel.STREAMED}
     for measured, words in (({"missing": {}, "streams": {"large": cell, "frames": cell}}, "60% (59% to 61%)"), ({"missing": {"streams": "no cable"}}, "not measured")):
         section = labs.Section("userlevel", "", "")
         userlevel.streams(section, Measured(measured), found)
-        expect(not section.checks and section.unjudged and words in section.compared[0][1], f"figure 1 is not judged: {words}", str(section.compared))
+        expect(not section.checks and section.unjudged and words in section.compared[0][1], f"figure 1 has no verdict: {words}", str(section.compared))
 
 
 def check_placements():
-    """Runs with the processors near and far: no median is taken across them, and a difference counts that has one sign in both."""
+    """Checks runs on near and far processors: medians do not mix them, and a difference counts if it has one sign in both."""
     def run(took, *lines_ns):
         return {figure: {"median": took} for figure in (*userlevel.FIGURES, *userlevel.WAYS)} | {"lines_ns": lines_ns}
 
@@ -124,7 +124,7 @@ def check_placements():
 
 
 def check_features(model):
-    """Figures 5 to 7 here: as published, and two systems exchanged."""
+    """Checks figures 5 to 7 here: as published, and with two systems exchanged."""
     def judged(systems):
         ns = {"GM": lambda size: 2000 + size + 500 * (size > userlevel.FRAGMENT), "GM+": lambda size: 1500 + size + 500 * (size > userlevel.FRAGMENT),
               "GM without reliability": lambda size: 1200 + size, "BIP": lambda size: 1000 + 2 * min(size, 256) + max(0, size - 256) / 2}

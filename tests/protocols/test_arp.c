@@ -86,7 +86,7 @@ inject_request_of(struct rig *r, unsigned host)
 	rig_forget(r);
 }
 
-RIG_TEST(arp_asks_and_learns_from_the_answer, arp_rig(""))
+RIG_TEST(arp_broadcasts_a_request_and_learns_from_the_answer, arp_rig(""))
 {
 	struct asking asking = { rig_protocol(r, "arp"), PEER_NUMBER, 0, 0 };
 
@@ -123,7 +123,7 @@ RIG_TEST(arp_ignores_requests_for_other_hosts, arp_rig(""))
 	CHECK_EQ(rig_counter(r, "others"), 1);
 }
 
-RIG_TEST(arp_asks_again_and_then_gives_up, arp_rig("arp.timeout=100ms; arp.tries=3"))
+RIG_TEST(arp_repeats_its_request_and_gives_up, arp_rig("arp.timeout=100ms; arp.tries=3"))
 {
 	struct asking asking = { rig_protocol(r, "arp"), PEER_NUMBER, 0, 1 };
 
@@ -269,7 +269,7 @@ RIG_TEST(arp_drops_impossible_senders, arp_rig(""))
 }
 
 /* Neighbours with a wider prefix ask like this, and so does Linux, which uses any of its addresses. */
-RIG_TEST(arp_answers_requests_from_outside_its_network_and_learns_nothing, arp_rig("arp.entries=1"))
+RIG_TEST(arp_answers_but_learns_nothing_from_outside_its_network, arp_rig("arp.entries=1"))
 {
 	inject_request_of(r, 0x10);
 	rig_expect_answer(r, EVERYBODY PEER "0806" REQUEST PEER "0a4d0509" NOBODY MY_HOST,
@@ -322,7 +322,7 @@ RIG_TEST(arp_takes_the_address_from_the_packet_not_the_frame, arp_rig(""))
 	CHECK_EQ(known(r, PEER_NUMBER), PEER_LINK);
 }
 
-RIG_TEST(arp_defends_its_address_against_a_probe_and_counts_a_conflict, arp_rig(""))
+RIG_TEST(arp_defends_its_address_and_counts_conflicts, arp_rig(""))
 {
 	rig_expect_answer(r, EVERYBODY PEER "0806" REQUEST PEER "00000000" NOBODY MY_HOST,
 			  PEER ME "0806" REPLY ME MY_HOST PEER "00000000");
@@ -345,7 +345,7 @@ RIG_TEST(arp_without_an_address_sends_nothing, rig_new_graph(GRAPH))
 	rig_expect_nothing_sent(r);
 }
 
-RIG_TEST(arp_asks_only_for_neighbours, arp_rig(""))
+RIG_TEST(arp_resolves_only_neighbours, arp_rig(""))
 {
 	struct asking asking = { rig_protocol(r, "arp"), 0x0a4d0002, 0, 0 };
 

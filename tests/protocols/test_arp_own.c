@@ -12,7 +12,7 @@
 #define ASKS_ME EVERYBODY PEER REQUEST PEER PEER_HOST NOBODY MY_HOST
 #define MY_ANSWER PEER ME REPLY ME MY_HOST PEER PEER_HOST
 
-RIG_TEST(arp_announces_its_address_at_once_and_again_after_two_seconds, rig_new_graph(OWN("arp.announcements=2")))
+RIG_TEST(arp_announces_its_address_twice_two_seconds_apart, rig_new_graph(OWN("arp.announcements=2")))
 {
 	rig_advance_ms(r, 1);
 	rig_expect_sent(r, PROBE);

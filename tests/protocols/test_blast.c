@@ -72,7 +72,7 @@ BLAST_SESSION_TEST(blast_sends_a_long_message_in_fragments, new_rig(""), open_to
 	CHECK_EQ(rig_drop_count(r), 0);
 }
 
-BLAST_SESSION_TEST(blast_sends_sixty_four_fragments_and_no_more, new_rig(""), open_to(r, HOST))
+BLAST_SESSION_TEST(blast_sends_at_most_sixty_four_fragments, new_rig(""), open_to(r, HOST))
 {
 	uint32_t longest = 0;
 

@@ -99,7 +99,8 @@ CHAN_TEST(chan_possibly_forgotten_call_is_not_run_again, server_new("chan.silenc
 	ask(r, 0, 6, "");
 	rig_advance_ms(r, 10000);
 	CHECK_EQ(rig_counter(r, "forgotten"), 1);
-	ask_again_after(r, CHANNEL, 10000); /* its reply never came, says a client that has waited all the time */
+	ask_again_after(r, CHANNEL,
+			10000); /* its reply never came, according to a client that has waited all the time */
 	CHECK_EQ(expect(r, CHAN_ERROR, 5, "").h.status, ETIMEDOUT);
 	CHECK_EQ(executed(r), 1);
 	CHECK_EQ(rig_counter(r, "stale"), 1);

@@ -209,7 +209,7 @@ CHAN_SESSION_TEST(chan_errors_have_names, chan_rig(""), open_channel(r, SERVER))
 	close_channel(r, s);
 }
 
-CLIENT_TEST(chan_call_ends_at_its_deadline_and_the_channel_goes_on, "")
+CLIENT_TEST(chan_call_ends_at_its_deadline_but_its_channel_does_not, "")
 {
 	uint64_t deadline_ns = 1500000, read_ns = 0;
 

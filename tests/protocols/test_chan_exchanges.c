@@ -50,7 +50,7 @@ expect_silence(struct pair *p, uint64_t ms)
 
 /* Returns the name of a message, by its flags. "-": none. */
 static const char *
-words_of(const struct frame *f)
+name_of(const struct frame *f)
 {
 	static const char *const words[] = {
 		[0] = "ack",        [CHAN_FROM_CLIENT] = "ack",
@@ -68,12 +68,12 @@ words_of(const struct frame *f)
 
 /* Takes a message from the client or the server, which must be `words` about sequence, and delivers or loses it. */
 static void
-say(struct pair *p, bool is_client, const char *words, uint32_t sequence, bool is_lost)
+carry(struct pair *p, bool is_client, const char *words, uint32_t sequence, bool is_lost)
 {
 	uint8_t bytes[CHAN_HEADER_LEN + PAYLOAD_MAX];
 	struct frame f = take(is_client ? p->client : p->server);
 
-	CHECK_STR(words_of(&f), words);
+	CHECK_STR(name_of(&f), words);
 	CHECK_EQ(f.h.sequence, sequence);
 	if (f.h.flags != CHAN_ERROR)
 		CHECK_EQ((f.h.flags & CHAN_FROM_CLIENT) != 0, is_client);
@@ -102,7 +102,7 @@ talk(struct pair *p, const char *dialogue)
 		}
 		REQUIRE(sscanf(step + is_lost * 5, "%c %15[a-z? ]%u", &who, words, &number) == 3);
 		words[strlen(words) - 1] = '\0'; /* the space before the number */
-		say(p, who == '>', words, number, is_lost);
+		carry(p, who == '>', words, number, is_lost);
 	}
 	free(copy);
 }
@@ -120,8 +120,8 @@ static void
 acknowledge(struct pair *p, uint64_t ms, uint32_t sequence)
 {
 	pass_time(p, ms);
-	say(p, false, "reply ack?", sequence, false);
-	say(p, true, "ack", sequence + 1, false);
+	carry(p, false, "reply ack?", sequence, false);
+	carry(p, true, "ack", sequence + 1, false);
 	CHECK_EQ(rig_counter(p->client, "acked"), 1);
 }
 

@@ -42,7 +42,7 @@ from(struct rig *r, uint64_t station, uint32_t host)
 }
 
 static void
-say(struct rig *r, uint32_t channel, unsigned flags, uint32_t sequence)
+send(struct rig *r, uint32_t channel, unsigned flags, uint32_t sequence)
 {
 	inject(r, (struct chan_header){ channel, NUMBER, sequence, (uint16_t)(flags | CHAN_FROM_CLIENT), 0 },
 	       flags & CHAN_USER_MSG ? "x" : "");
@@ -60,7 +60,7 @@ call_on(struct rig *r, uint32_t first, unsigned count)
 	for (uint32_t i = first; i < first + count; i++) {
 		struct frame f;
 
-		say(r, i, REQUEST, 1);
+		send(r, i, REQUEST, 1);
 		f = take(r);
 		good += f.h.flags == CHAN_USER_MSG;
 		if (f.h.flags != CHAN_USER_MSG) {
@@ -68,7 +68,7 @@ call_on(struct rig *r, uint32_t first, unsigned count)
 			CHECK_EQ(f.h.status, ECONNREFUSED);
 			continue;
 		}
-		say(r, i, 0, 2);
+		send(r, i, 0, 2);
 	}
 	rig_expect_nothing_sent(r);
 	return good;
@@ -104,8 +104,7 @@ CHAN_TEST(chan_addresses_of_one_machine_leave_channels_to_others, server_new("ch
 	rig_expect_counts(r, "evicted=8 too_many=0");
 }
 
-CHAN_TEST(chan_network_behind_a_router_leaves_channels_to_others_behind_it,
-	  server_new("chan.channels=64;chan.peer_channels=4"))
+CHAN_TEST(chan_network_behind_a_router_leaves_channels_to_others, server_new("chan.channels=64;chan.peer_channels=4"))
 {
 	for (uint32_t i = 0; i < 16; i++) {
 		from(r, 0x204e4, NEAR + i);
@@ -126,7 +125,7 @@ CHAN_TEST(chan_host_leaves_channels_to_others_of_its_network, server_new("chan.c
 	CHECK_EQ(channels_of(r, NEAR + 1), 4);
 	CHECK_EQ(rig_counter(r, "evicted"), 8);
 	for (uint32_t i = 100; i < 104; i++) { /* none is idle any more */
-		say(r, i, REQUEST, 1);
+		send(r, i, REQUEST, 1);
 		expect(r, CHAN_USER_MSG, 1, "x");
 	}
 	CHECK_EQ(call_on(r, 104, 1), 0);
@@ -191,7 +190,7 @@ CHAN_TEST(chan_idle_channel_is_replaced_before_an_unacknowledged_one, server_new
 	struct xk_session *first;
 
 	from(r, 1, NEAR);
-	say(r, 0, REQUEST, 1); /* never acknowledged */
+	send(r, 0, REQUEST, 1); /* never acknowledged */
 	expect(r, CHAN_USER_MSG, 1, "x");
 	CHECK_EQ(call_on(r, 1, 2), 2);
 	first = rig_wire_newest_session(r);
@@ -208,7 +207,7 @@ CHAN_TEST(chan_unacknowledged_replies_keep_nobody_out, server_new("chan.channels
 	from(r, 1, NEAR);
 	caller_in(r)->reply_len = 100;
 	for (uint32_t i = 0; i < 4; i++) {
-		say(r, i, REQUEST, 1);
+		send(r, i, REQUEST, 1);
 		CHECK_EQ(expect(r, CHAN_USER_MSG, 1, NULL).len, 100);
 	}
 	CHECK_EQ(chan_in(r)->saved.all.held, 4);
@@ -225,11 +224,11 @@ TEST(chan_running_channel_stays_and_the_newcomer_is_refused)
 
 	caller_in(r)->waits = true;
 	from(r, 1, NEAR);
-	say(r, 0, REQUEST, 1);
+	send(r, 0, REQUEST, 1);
 	caller_in(r)->running = 0;
-	say(r, 1, REQUEST, 1);
+	send(r, 1, REQUEST, 1);
 	from(r, 2, OTHER);
-	say(r, 0, REQUEST, 1);
+	send(r, 0, REQUEST, 1);
 	CHECK_EQ(expect(r, CHAN_ERROR, 1, "").h.status, ECONNREFUSED);
 	rig_expect_counts(r, "too_many=1 evicted=0");
 	caller_in(r)->running = 1;
@@ -247,22 +246,22 @@ CHAN_TEST(chan_call_of_a_replaced_channel_is_not_run_again, server_new("chan.cha
 {
 	from(r, 1, NEAR);
 	for (uint32_t i = 0; i < 2; i++) {
-		say(r, i, REQUEST, 7);
+		send(r, i, REQUEST, 7);
 		expect(r, CHAN_USER_MSG, 7, "x");
-		say(r, i, 0, 8);
+		send(r, i, 0, 8);
 	}
 	from(r, 2, OTHER);
 	CHECK_EQ(call_on(r, 0, 1), 1);
 	CHECK_EQ(executed(r), 3);
 	from(r, 1, NEAR); /* through another lower session: the former one may be gone */
-	say(r, 0, REQUEST, 7);
+	send(r, 0, REQUEST, 7);
 	CHECK_EQ(expect(r, CHAN_ERROR, 7, "").h.status, ETIMEDOUT); /* it was run, or may have been */
-	say(r, 0, AGAIN, 6);
+	send(r, 0, AGAIN, 6);
 	CHECK_EQ(expect(r, CHAN_ERROR, 6, "").h.status, ETIMEDOUT);
 	CHECK_EQ(rig_counter(r, "stale"), 2);
 	CHECK_EQ(executed(r), 3);
 	rig_advance_ms(r, 119000);
-	say(r, 0, REQUEST, 7);
+	send(r, 0, REQUEST, 7);
 	CHECK_EQ(expect(r, CHAN_ERROR, 7, "").h.status, ETIMEDOUT);
 }
 
@@ -270,16 +269,16 @@ CHAN_TEST(chan_next_call_of_a_replaced_channel_is_run, server_shared("chan.chann
 {
 	report(r, XK_BIDCTL_REBOOTED, OTHER, BOOT + 1); /* frees channels */
 	from(r, 1, NEAR);
-	say(r, 0, REQUEST, 1);
+	send(r, 0, REQUEST, 1);
 	CHECK_EQ(expect(r, CHAN_ERROR, 1, "").h.status, ETIMEDOUT);
-	say(r, 0, REQUEST, 2);
+	send(r, 0, REQUEST, 2);
 	expect(r, CHAN_USER_MSG, 2, "x");
-	say(r, 0, REQUEST, 1);
-	say(r, 0, REQUEST, 2);
+	send(r, 0, REQUEST, 1);
+	send(r, 0, REQUEST, 2);
 	rig_expect_nothing_sent(r);
 	CHECK_EQ(executed(r), 4);
 	CHECK_EQ(chan_in(r)->memories, 0);
-	say(r, 0, 0, 3);
+	send(r, 0, 0, 3);
 }
 
 CHAN_TEST(chan_returning_channel_leaves_other_memories, server_shared("chan.channels=4", 4, 2))
@@ -287,11 +286,11 @@ CHAN_TEST(chan_returning_channel_leaves_other_memories, server_shared("chan.chan
 	CHECK_EQ(chan_in(r)->memories, 2);
 	report(r, XK_BIDCTL_REBOOTED, OTHER, BOOT + 1); /* frees channels */
 	from(r, 1, NEAR);
-	say(r, 0, REQUEST, 2);
+	send(r, 0, REQUEST, 2);
 	expect(r, CHAN_USER_MSG, 2, "x");
-	say(r, 0, 0, 3);
+	send(r, 0, 0, 3);
 	CHECK_EQ(chan_in(r)->memories, 1);
-	say(r, 1, REQUEST, 1);
+	send(r, 1, REQUEST, 1);
 	CHECK_EQ(expect(r, CHAN_ERROR, 1, "").h.status, ETIMEDOUT);
 	CHECK_EQ(executed(r), 7);
 }
@@ -358,20 +357,20 @@ TEST(chan_replies_to_one_network_leave_room_for_another)
 	caller_in(r)->reply_len = 100;
 	for (uint32_t i = 0; i < 8; i++) { /* as many hosts of one machine */
 		from(r, 1, NEAR + i);
-		say(r, i, REQUEST, 1);
+		send(r, i, REQUEST, 1);
 		CHECK_EQ(expect(r, CHAN_USER_MSG, 1, NULL).len, 100);
 	}
 	CHECK_EQ(chan_in(r)->saved.all.held, 5);
 	CHECK_EQ(rig_counter(r, "unsaved"), 3);
 	from(r, 2, OTHER);
 	for (uint32_t i = 0; i < 4; i++) {
-		say(r, i, REQUEST, 1);
+		send(r, i, REQUEST, 1);
 		CHECK_EQ(expect(r, CHAN_USER_MSG, 1, NULL).len, 100);
 	}
 	CHECK_EQ(chan_in(r)->saved.all.held, 8);
 	CHECK_EQ(rig_counter(r, "unsaved"), 4);
 	for (uint32_t i = 0; i < 4; i++)
-		say(r, i, 0, 2); /* acknowledged */
+		send(r, i, 0, 2); /* acknowledged */
 	CHECK_EQ(chan_in(r)->saved.all.held, 5);
 	rig_advance_ms(r, 60000);
 	rig_forget(r);
@@ -397,13 +396,13 @@ cost_ns(const char *settings, uint32_t hosts)
 		from(r, 2, OTHER + hosts + i);
 		/* The process's clock is coarse under a limit on processor time. */
 		clock_gettime(CLOCK_THREAD_CPUTIME_ID, &begun);
-		say(r, 0, REQUEST, 1);
+		send(r, 0, REQUEST, 1);
 		clock_gettime(CLOCK_THREAD_CPUTIME_ID, &over);
 		ns = (uint64_t)(over.tv_sec - begun.tv_sec) * 1000000000 + (uint64_t)over.tv_nsec -
 		     (uint64_t)begun.tv_nsec;
 		least_ns = ns < least_ns ? ns : least_ns;
 		if (take(r).h.flags == CHAN_USER_MSG)
-			say(r, 0, 0, 2);
+			send(r, 0, 0, 2);
 	}
 	CHECK(rig_counter(r, "evicted") > 0);
 	chan_rig_end(r);

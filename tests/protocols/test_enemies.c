@@ -77,7 +77,7 @@ RIG_TEST(router_forgets_unsolicited_answers_soon, router_that_knows())
 	rig_wire(r, "port2");
 	rig_inject(r, MY_LINK2 LINK_B ANSWER LINK_B NEAR2_HOST MY_LINK2 MY_HOST2);
 	CHECK(passed_to(r, 0x0200000000bb));
-	rig_advance_ms(r, 20000); /* that was asked for */
+	rig_advance_ms(r, 20000); /* solicited */
 	inject_passing(r, NEAR2);
 	CHECK(passed_to(r, 0x0200000000bb));
 }

@@ -82,7 +82,7 @@ RIG_TEST(eth_drops_impossible_sources, rig_new("eth"))
 	rig_expect_nothing_delivered(r);
 }
 
-RIG_TEST(eth_drops_types_that_nobody_enabled, rig_new("eth"))
+RIG_TEST(eth_drops_types_that_are_not_enabled, rig_new("eth"))
 {
 	rig_inject(r, FROM_PEER "00");
 	CHECK_EQ(rig_counter(r, "no_session"), 1);

@@ -194,7 +194,6 @@ RIG_SESSION_TEST(gm_retransmits_all_if_nothing_is_acknowledged, gm_rig("gm.timeo
 	rig_expect_nothing_sent(r);
 }
 
-/* The acknowledgement of what was sent before the time-out is as good. */
 /*
  * One packet in each half of the tokens asks for an acknowledgement at once, and so do a retransmission and a packet
  * whose sender wants a completion.
@@ -221,6 +220,7 @@ GM_SESSION_TEST(gm_lets_acknowledgements_wait_if_set, gm_rig("gm.tokens=8; gm.ac
 	rig_expect_nothing_sent(r);
 }
 
+/* The acknowledgement of the first transmission also counts. */
 RIG_SESSION_TEST(gm_late_acknowledgement_counts, gm_rig(""), open_it(r))
 {
 	static struct sending a, b;

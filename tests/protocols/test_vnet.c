@@ -365,8 +365,7 @@ check_waits_for_address(struct rig *r, struct xk_session *s)
 	rig_forget(r);
 }
 
-RIG_TEST(vnet_sends_nothing_on_sessions_that_were_opened_while_its_address_was_lost,
-	 rig_new_graph(BELOW "; arp.probe=yes; user/ip: vnet"))
+RIG_TEST(vnet_sessions_opened_without_an_address_send_nothing, rig_new_graph(BELOW "; arp.probe=yes; user/ip: vnet"))
 {
 	static struct xk_protocol_type type;
 	static struct xk_session_ops ops;

@@ -93,7 +93,7 @@ count_of(const char *what)
 
 /* ---- messages ---- */
 
-RIG_SESSION_TEST(vstamp_without_a_file_counts_what_it_passes_on, rig_new("vstamp"), rig_open(r, rig_to(5)))
+RIG_SESSION_TEST(vstamp_without_a_file_counts_messages, rig_new("vstamp"), rig_open(r, rig_to(5)))
 {
 	rig_expect_down(r, s, "0102", "0102");
 	rig_expect_up(r, "03", "03");

@@ -73,7 +73,7 @@ expect_shown(unsigned i, enum xk_direction direction, const char *bytes, size_t 
 	CHECK(memcmp(capture.shown[i].bytes, bytes, len) == 0);
 }
 
-RIG_SESSION_TEST(vtap_without_a_capture_counts_what_it_passes_on, rig_new("vtap"), rig_open(r, rig_to(5)))
+RIG_SESSION_TEST(vtap_without_a_capture_counts_messages, rig_new("vtap"), rig_open(r, rig_to(5)))
 {
 	rig_expect_down(r, s, "0102", "0102");
 	rig_inject(r, "03");

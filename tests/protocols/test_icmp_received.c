@@ -1,5 +1,5 @@
 /*
- * test_icmp_told.c - ICMP over IP: errors received, which of them are accepted, and path MTUs (icmp_rig.h).
+ * test_icmp_received.c - ICMP over IP: errors received, which of them are accepted, and path MTUs (icmp_rig.h).
  */
 #include "protocols/ip/ip.h"
 #include "tests/protocols/icmp_rig.h"
