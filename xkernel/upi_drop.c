@@ -57,21 +57,21 @@ xk_counter_check(const struct xk_protocol *self, unsigned counter)
 	while (names != NULL && names[count] != NULL)
 		count++;
 	if (counter >= count)
-		upi_refuse(self, "counts its counter %u (from 0), and `counters` has %u", counter, count);
+		upi_refuse(self, "counts its counter %u (from 0), but `counters` has %u", counter, count);
 }
 
 void
 xk_push_header_check(const struct xk_protocol *self, size_t len)
 {
 	if (len > xk_header_gathers(self->type))
-		upi_refuse(self, "pushes a header of %zu bytes, and its `header` has %u", len, self->type->header);
+		upi_refuse(self, "pushes a header of %zu bytes, but its `header` has %u", len, self->type->header);
 }
 
 void
 xk_drop(struct xk_protocol *self, struct xk_msg *m, unsigned reason)
 {
 	if (XK_IS_DEBUG && (reason == 0 || reason >= xk_drop_count(self->type)))
-		upi_refuse(self, "drops a message for reason %u: its own begin at XK_DROP_OWN, %u, and `drops` has %u",
+		upi_refuse(self, "drops a message for reason %u: its own begin at XK_DROP_OWN, %u, but `drops` has %u",
 			   reason, XK_DROP_OWN, xk_drop_count(self->type) - XK_DROP_OWN);
 	xk_tally(&self->drops[reason]);
 	if (xk_unlikely(self->shown_level >= XK_TRACE_ERRORS))

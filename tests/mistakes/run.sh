@@ -113,8 +113,8 @@ for list in drops settings lowers fields values; do
 	expect "a list without its end: $list" 1 'protocol "mistake": its list `'$list'` does not end with ' \
 		"$build/tests/xk_unended_$list" protocols
 done
-expect "no open" 1 'protocol "mistake": it offers XK_ASYNC, and its `ops` have no `open`' "$build/tests/xk_lacks_open" protocols
-expect "no demux" 1 'protocol "mistake": it has lowers, and its `ops` have neither `demux` nor `call_demux`' \
+expect "no open" 1 'protocol "mistake": it offers XK_ASYNC, but its `ops` have no `open`' "$build/tests/xk_lacks_open" protocols
+expect "no demux" 1 'protocol "mistake": it has lowers, but its `ops` have neither `demux` nor `call_demux`' \
 	"$build/tests/xk_lacks_demux" protocols
 
 # control OPERATION POINTER: an argument of another type than the operation's does not compile.

@@ -19,9 +19,9 @@ refused unlocks 'a lock that is not held is released: host "server", protocol "m
 refused delivers_below 'protocol "mistake" delivers a message to itself: it has given xk_demux the session of "udp" below instead of its own [(]mistake_pop'
 refused pops_below 'protocol "mistake" pops a message at a session of "udp": xk_pop takes a session of the protocol that has the message [(]mistake_pop'
 refused pushes_on_its_own 'protocol "mistake" pushes a message to itself: it has given xk_push its own session instead of the one below [(]mistake_push'
-refused undeclared_header 'host "server", protocol "mistake" pushes a header of 4 bytes, and its `header` has 0'
-refused undeclared_counter 'host "server", protocol "mistake" counts its counter 1 [(]from 0[)], and `counters` has 0'
-refused undeclared_drop 'host "server", protocol "mistake" drops a message for reason [0-9]*: its own begin at XK_DROP_OWN, [0-9]*, and `drops` has 2'
+refused undeclared_header 'host "server", protocol "mistake" pushes a header of 4 bytes, but its `header` has 0'
+refused undeclared_counter 'host "server", protocol "mistake" counts its counter 1 [(]from 0[)], but `counters` has 0'
+refused undeclared_drop 'host "server", protocol "mistake" drops a message for reason [0-9]*: its own begin at XK_DROP_OWN, [0-9]*, but `drops` has 2'
 refused unnamed_drop 'host "server", protocol "mistake" drops a message for reason 0: its own begin at XK_DROP_OWN'
 expect "a wait that ends" 0 '' "$xk" run "$net" --link sim --quiet --until 2s --set server.mistake.makes=waits_long
 

@@ -112,11 +112,11 @@ TEST(type_name_must_match_its_object)
 	xk_type_toy.name = "boy";
 	CHECK_STR(declaration_error(),
 		  "test: the protocol that xk_type_toy declares has another name, boy: its file, its name and the "
-		  "object xk_type_NAME must be called alike");
+		  "object xk_type_NAME must have the same name");
 	xk_type_toy.name = NULL;
 	CHECK_STR(declaration_error(),
 		  "test: the protocol that xk_type_toy declares has no name: its file, its name and the object "
-		  "xk_type_NAME must be called alike");
+		  "xk_type_NAME must have the same name");
 }
 
 TEST(sizes_must_hold_the_framework_structs)
@@ -142,10 +142,10 @@ TEST(required_operations_must_exist)
 	xk_type_toy = sound;
 	xk_type_toy.session_ops = &ops;
 	CHECK_STR(declaration_error(),
-		  "test: protocol \"toy\": it offers XK_ASYNC, and its `session_ops` have no `pop`");
+		  "test: protocol \"toy\": it offers XK_ASYNC, but its `session_ops` have no `pop`");
 	ops = (struct xk_session_ops){ .pop = toy_pop };
 	CHECK_STR(declaration_error(),
-		  "test: protocol \"toy\": it offers XK_ASYNC, and its `session_ops` have no `push`");
+		  "test: protocol \"toy\": it offers XK_ASYNC, but its `session_ops` have no `push`");
 }
 
 TEST(fields_must_cover_the_header)
@@ -153,10 +153,10 @@ TEST(fields_must_cover_the_header)
 	xk_type_toy = sound;
 	xk_type_toy.header = 2;
 	CHECK_STR(declaration_error(),
-		  "test: protocol \"toy\": its `fields` have 8 bits, and its `header` 2 bytes, 16 bits");
+		  "test: protocol \"toy\": its `fields` have 8 bits, but its `header` has 2 bytes, 16 bits");
 	xk_type_toy.header = 0;
 	CHECK_STR(declaration_error(),
-		  "test: protocol \"toy\": its `fields` have 8 bits, and its `header` 0 bytes, 0 bits");
+		  "test: protocol \"toy\": its `fields` have 8 bits, but its `header` has 0 bytes, 0 bits");
 }
 
 TEST(settings_must_lie_in_the_instance)
@@ -211,12 +211,12 @@ TEST(unusable_receive_fields_are_refused)
 		const struct xk_field *fields;
 		uint32_t header;
 		const char *why;
-	} bad[] = { { far, 26, "not such that the framework can receive" },
-		    { length, 4, "not such that the framework can receive" },
-		    { names, 17, "not such that the framework can receive" },
+	} bad[] = { { far, 26, "the framework cannot receive and send by its `fields`" },
+		    { length, 4, "the framework cannot receive and send by its `fields`" },
+		    { names, 17, "the framework cannot receive and send by its `fields`" },
 		    { sum, 4, "its checksum, length or number is not on an even byte" },
-		    { whole, 2, "covers what the framework cannot sum" },
-		    { pseudo, 2, "its checksum is XK_COVERS_PSEUDO, and has no `pseudo`" } };
+		    { whole, 2, "the framework cannot compute its checksum" },
+		    { pseudo, 2, "its checksum is XK_COVERS_PSEUDO, but has no `pseudo`" } };
 
 	xk_type_toy = sound;
 	xk_type_toy.flags = XK_BY_FIELDS;
@@ -242,12 +242,12 @@ TEST(fields_must_name_each_end_once)
 	CHECK_STR(declaration_error(), "test: protocol \"toy\": its fields from and to both are XK_END_REMOTE");
 	fields[1].end = XK_END_NONE;
 	CHECK_STR(declaration_error(),
-		  "test: protocol \"toy\": its field from is XK_END_REMOTE, and no field is the other end");
+		  "test: protocol \"toy\": its field from is XK_END_REMOTE, but no field is the other end");
 	fields[0].end = fields[1].end = XK_END_LOCAL;
 	CHECK_STR(declaration_error(), "test: protocol \"toy\": its fields from and to both are XK_END_LOCAL");
 	fields[0].end = XK_END_NONE;
 	CHECK_STR(declaration_error(),
-		  "test: protocol \"toy\": its field to is XK_END_LOCAL, and no field is the other end");
+		  "test: protocol \"toy\": its field to is XK_END_LOCAL, but no field is the other end");
 }
 
 TEST(ports_must_have_passive_keys)
@@ -264,7 +264,7 @@ TEST(ports_must_have_passive_keys)
 	xk_type_toy.header = 5;
 	xk_type_toy.ops = &ops;
 	CHECK_STR(declaration_error(),
-		  "test: protocol \"toy\": its header names ports, and its `ops` have no `passive_key`: ports are "
+		  "test: protocol \"toy\": its header names ports, but its `ops` have no `passive_key`: ports are "
 		  "what uppers enable");
 	ops.validate = toy_validate;
 	CHECK_STR(declaration_error(), "");

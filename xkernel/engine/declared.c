@@ -81,7 +81,7 @@ declared_name(struct declared *d, const struct xk_protocol_type *type)
 		return true;
 	fprintf(stderr,
 		"%s: the protocol that %s declares has %s%s: its file, its name and the object xk_type_NAME "
-		"must be called alike\n",
+		"must have the same name\n",
 		d->program, called == NULL ? "a type" : called, type->name == NULL ? "no name" : "another name, ",
 		type->name == NULL ? "" : type->name);
 	d->good = false;
@@ -102,9 +102,9 @@ declared_operations(struct declared *d, const struct xk_protocol_type *type)
 	if (type->ops == NULL)
 		declared_refuse(d, "it has no `ops`");
 	else if ((type->offers & XK_ASYNC) != 0 && type->ops->open == NULL)
-		declared_refuse(d, "it offers XK_ASYNC, and its `ops` have no `open`");
+		declared_refuse(d, "it offers XK_ASYNC, but its `ops` have no `open`");
 	else if (ops != NULL && type->lowers != NULL && type->ops->demux == NULL && type->ops->call_demux == NULL)
-		declared_refuse(d, "it has lowers, and its `ops` have neither `demux` nor `call_demux`");
+		declared_refuse(d, "it has lowers, but its `ops` have neither `demux` nor `call_demux`");
 	if (ops == NULL)
 		return;
 	if (ops->size != 0 && ops->size < sizeof(struct xk_session))
@@ -113,9 +113,9 @@ declared_operations(struct declared *d, const struct xk_protocol_type *type)
 				"of its own struct, which begins with that",
 				ops->size);
 	if ((type->offers & XK_ASYNC) != 0 && ops->push == NULL)
-		declared_refuse(d, "it offers XK_ASYNC, and its `session_ops` have no `push`");
+		declared_refuse(d, "it offers XK_ASYNC, but its `session_ops` have no `push`");
 	else if ((type->offers & XK_ASYNC) != 0 && ops->pop == NULL && (type->flags & XK_PORT) == 0)
-		declared_refuse(d, "it offers XK_ASYNC, and its `session_ops` have no `pop`");
+		declared_refuse(d, "it offers XK_ASYNC, but its `session_ops` have no `pop`");
 }
 
 static void
@@ -126,8 +126,8 @@ declared_fields(struct declared *d, const struct xk_protocol_type *type)
 	for (const struct xk_field *f = type->fields; f != NULL && f->name != NULL; f++)
 		bits += f->bits;
 	if (type->fields != NULL && bits != type->header * 8)
-		declared_refuse(d, "its `fields` have %u bits, and its `header` %u bytes, %u bits", bits, type->header,
-				type->header * 8);
+		declared_refuse(d, "its `fields` have %u bits, but its `header` has %u bytes, %u bits", bits,
+				type->header, type->header * 8);
 }
 
 /* Checks the fields that name the two ends, which are exchanged in sent messages. */
@@ -149,7 +149,7 @@ declared_ends(struct declared *d, const struct xk_protocol_type *type)
 		*end = f;
 	}
 	if ((remote == NULL) != (local == NULL))
-		declared_refuse(d, "its field %s is %s, and no field is the other end",
+		declared_refuse(d, "its field %s is %s, but no field is the other end",
 				remote != NULL ? remote->name : local->name,
 				remote != NULL ? "XK_END_REMOTE" : "XK_END_LOCAL");
 }
@@ -175,25 +175,24 @@ declared_messages(struct declared *d, const struct xk_protocol_type *type)
 	xk_format_init(&format, type);
 	if (type->fields == NULL || !format.fits || type->header > XK_SENDS_HEADER)
 		declared_refuse(d,
-				"it has the flag XK_BY_FIELDS, and its `fields` are not such that the framework can "
-				"receive and send by them: at most %d bytes, a length of 16 or 32 bits in whole "
-				"bytes, names of sessions in two places of 8 bytes, what is usual in three",
+				"it has the flag XK_BY_FIELDS, but the framework cannot receive and send by its "
+				"`fields`: it needs at most %d bytes, a length of 16 or 32 bits on a byte boundary, "
+				"session names within two windows of 8 bytes, and usual values within three",
 				XK_SENDS_HEADER);
 	else if (format.sum_covers == XK_COVERS_PAYLOAD || format.sum_covers == XK_COVERS_MESSAGE)
-		declared_refuse(d,
-				"it has the flag XK_BY_FIELDS, and its checksum covers what the framework cannot sum: "
-				"neither the header alone nor all with IP's pseudo-header");
+		declared_refuse(d, "it has the flag XK_BY_FIELDS, but the framework cannot compute its checksum, which "
+				   "covers neither the header alone nor everything with IP's pseudo-header");
 	else if (format.sum_covers != XK_COVERS_NOTHING && (type->header % 2 != 0 || format.sum_at % 2 != 0 ||
 							    format.length_at % 2 != 0 || format.number_at % 2 != 0))
 		declared_refuse(d, "its checksum, length or number is not on an even byte of an even header");
 	else if (format.sum_covers == XK_COVERS_PSEUDO && format.sum_pseudo == 0)
 		declared_refuse(d,
-				"its checksum is XK_COVERS_PSEUDO, and has no `pseudo`, the protocol's number there");
+				"its checksum is XK_COVERS_PSEUDO, but has no `pseudo`, the protocol's number there");
 	else if (type->session_ops == NULL || (type->flags & XK_TABLE) != 0)
-		declared_refuse(d, "it has the flag XK_BY_FIELDS, and no `session_ops` of all its sessions");
+		declared_refuse(d, "it has the flag XK_BY_FIELDS, but no `session_ops` for all its sessions");
 	else if ((type->offers & XK_ASYNC) != 0 && declared_has_ports(type, &format) &&
 		 (type->ops->passive_key == NULL || type->ops->passive_key_of == NULL))
-		declared_refuse(d, "its header names ports, and its `ops` have no `%s`: ports are what uppers enable",
+		declared_refuse(d, "its header names ports, but its `ops` have no `%s`: ports are what uppers enable",
 				type->ops->passive_key == NULL ? "passive_key" : "passive_key_of");
 }
 
@@ -207,8 +206,8 @@ declared_settings(struct declared *d, const struct xk_protocol_type *type)
 	for (const struct xk_setting *s = type->settings; s != NULL && s->name != NULL && instance != NULL; s++) {
 		if (s->offset < sizeof(struct xk_protocol) || s->offset + xk_setting_size(s->type) > type->size)
 			declared_refuse(d,
-					"the `offset` of its setting %s is outside of what its struct has after "
-					"struct xk_protocol, bytes %zu to %zu (it is %zu)",
+					"the `offset` of its setting %s is outside its own part of its struct, bytes "
+					"%zu to %zu (it is %zu)",
 					s->name, sizeof(struct xk_protocol), type->size, s->offset);
 		else if (s->type == XK_SETTING_CHOICE && s->choices == NULL)
 			declared_refuse(d, "its setting %s has no `choices`", s->name);
