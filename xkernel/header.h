@@ -218,7 +218,7 @@ struct xk_window {
 
 enum { XK_USUAL = 3, XK_NAMES = 2 };
 
-/* What receiving, sending and paths need to know of a header. */
+/* The properties of a header that receiving, sending and paths need. */
 struct xk_format {
 	struct xk_window usual[XK_USUAL]; /* messages with other values there are unusual */
 	struct xk_window names[XK_NAMES]; /* the fields that name sessions */

@@ -62,7 +62,7 @@ int xk_map_make(struct xk_map *map, unsigned expected, const uint64_t seed[2], s
 /* Frees the map's memory and forgets remaining bindings. Nothing else may use the map. */
 void xk_map_fini(struct xk_map *map);
 
-/* Where a key's binding probably is: the first slot that it could have, and the tag in that slot's word. */
+/* The probable place of a key's binding: the first slot that it could have, and the tag in its slot's word. */
 struct xk_map_place {
 	_Atomic uint64_t *slot; /* NULL: nowhere */
 	uint64_t tag;

@@ -224,7 +224,7 @@ struct xk_kept {
 /*
  * Keeps m, which must not be empty, in *kept, which must hold nothing. m stays the caller's, and keeps its room for
  * headers. It can be sent or changed without changing what is kept. Returns false if there is no buffer, or m has more
- * than 65,535.
+ * than 65,535 of them.
  */
 bool xk_msg_keep(struct xk_kept *kept, struct xk_msg *m);
 

@@ -79,7 +79,7 @@ void xk_work(struct xk_protocol *self, uint64_t work_ns);
  */
 void xk_host_end(struct xk_protocol *self, int status);
 
-/* A session whose pop is running. Lies on the shepherd's stack (xk_pop in upi.h). */
+/* A hold on a session whose pop is running. Lies on the shepherd's stack (xk_pop in upi.h). */
 struct xk_hold {
 	struct xk_hold *below;
 	struct xk_session *session;

@@ -166,8 +166,8 @@ size_t xk_setting_size(enum xk_setting_type type);
 char *xk_setting_print(enum xk_setting_type type, uint64_t value, char *text);
 
 /*
- * Parse a time ("20us", "3ms", "2s", "500ns"), an IPv4 address ("10.77.0.1"), or one with the number of its network's bits
- * ("10.77.0.1/24"). Return false if it is none; *network may have changed then.
+ * Parse a time ("20us", "3ms", "2s", "500ns"), an IPv4 address ("10.77.0.1"), or one with the number of its network's
+ * bits ("10.77.0.1/24"). Return false if it is none; *network may have changed then.
  */
 bool xk_time_parse(const char *text, uint64_t *ns);
 bool xk_host_parse(const char *text, uint32_t *host);

@@ -1,4 +1,4 @@
-/* services.c - see services.h; also the functions of process.h, platform.h and capture.h that concern the kernel. */
+/* services.c - see services.h; also those functions of process.h, platform.h and capture.h that concern the kernel. */
 #include <limits.h>
 #include <sys/random.h>
 

@@ -68,7 +68,7 @@ xk_context_swap:
 	.cfi_endproc
 	.size	xk_context_swap, . - xk_context_swap
 
-/* Where a prepared stack begins: calls x19(x20), which never returns. Frame pointer and return address are zero. */
+/* Entry point of a prepared stack: calls x19(x20), which never returns. Frame pointer and return address are zero. */
 	.globl	xk_context_start
 	.hidden	xk_context_start
 	.type	xk_context_start, %function

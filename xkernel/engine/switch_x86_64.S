@@ -1,9 +1,9 @@
-/* switch_x86_64.S - where stacks begin, and the thread's shepherd; the switch between them is in stack.h. */
+/* switch_x86_64.S - the entry point of stacks, and the thread's shepherd; the switch between them is in stack.h. */
 #if defined(__x86_64__)
 
 	.text
 
-/* Where a prepared stack begins: takes an argument and a function from it and calls that, which never returns. */
+/* Entry point of a prepared stack: pops an argument and a function, and calls the function, which never returns. */
 	.globl	xk_context_start
 	.hidden	xk_context_start
 	.type	xk_context_start, @function
