@@ -532,6 +532,8 @@ logptest_own_finished(void *argument, const struct xk_logptest_result *result)
 		 result->error == 0 ? "finished" : "failed", (unsigned long long)result->rounds,
 		 (unsigned long long)result->lost, (unsigned long long)times->sent_ns,
 		 (unsigned long long)times->answered_ns);
+	if (result->error != 0)
+		client_fail(self, result->error);
 }
 
 /* Starts the run that the settings describe. If that fails (no shepherd), tries again later. */

@@ -9,11 +9,22 @@
 enum { CLIENT_PERIOD = 65521 };
 
 void
+client_fail(struct xk_protocol *self, int err)
+{
+	if (err == -ECANCELED)
+		return;
+	xk_trace(self, XK_TRACE_NONE, "the run has failed: %s", xk_error(err));
+	xk_host_end(self, err);
+}
+
+void
 client_report(struct xk_protocol *self, int err, struct client_count some, struct client_count others,
 	      const struct client_trips *trips, unsigned first)
 {
 	uint64_t mean_ns = client_trips_mean_ns(trips);
 
+	if (err == 0 && trips->count == 0)
+		err = -ETIMEDOUT;
 	xk_counter_set(self, first, trips->min_ns);
 	xk_counter_set(self, first + 1, mean_ns);
 	xk_counter_set(self, first + 2, trips->max_ns);
@@ -21,6 +32,8 @@ client_report(struct xk_protocol *self, int err, struct client_count some, struc
 		 err == 0 ? "finished" : "failed", (unsigned long long)some.count, some.what,
 		 (unsigned long long)others.count, others.what, (unsigned long long)trips->min_ns,
 		 (unsigned long long)trips->max_ns, (unsigned long long)mean_ns);
+	if (err != 0)
+		client_fail(self, err);
 }
 
 bool

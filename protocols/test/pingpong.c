@@ -362,7 +362,7 @@ pingpong_measure(struct pingpong *p)
 		}
 	}
 	if (err != 0)
-		xk_trace(self, XK_TRACE_ERRORS, "failed after %u runs: %s", done, xk_error(err));
+		client_fail(self, err);
 	xk_close(atomic_exchange_explicit(&p->session, NULL, memory_order_acq_rel));
 }
 

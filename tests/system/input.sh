@@ -126,6 +126,24 @@ run 30 "$xk" run $pair --link sim --quiet --set client.udptest.rounds=1 --show u
 check "--show chooses" "$(cat "$work/err")" grep -Eq '^udptest.rounds +1 +0$' "$work/err"
 check "... by node" "$(cat "$work/err")" [ "$(grep -Ec '^(arp|frames_in|boots)' "$work/err")" -eq 0 ]
 check "... and the links" "$(cat "$work/err")" grep -Eq '^sent +4$' "$work/err"
+
+# A client that gets no answer says so and fails; another succeeds.
+cat >"$work/absent.dot" <<'END'
+graph absent {
+	graph [network="10.77.0.0/24"];
+	client; server; cable [link=ethernet10];
+	client -- cable; server -- cable;
+}
+END
+for user in udptest chantest icmptest blasttest pingpong; do
+	case $user in icmptest | blasttest) setting=to ;; *) setting=peer ;; esac
+	set -- run "$work/absent.dot" --link sim --quiet --until 30s --set "graph.protocols=graphs/$user.dot"
+	expect "$user without a server" 1 'client: one of its protocols has reported a failure' \
+		"$xk" "$@" --set "client.$user.$setting=10.77.0.9"
+	check "... says why" "$(cat "$work/out")" grep -Eq "client $user: the run has failed: (No route|Connection timed out)" "$work/out"
+	expect "$user with its server" 0 '' "$xk" "$@" --set "client.$user.$setting=10.77.0.2"
+done
+
 expect "--show of an unknown node" 1 'has a node "nobody"' "$xk" run $pair --link sim --quiet --show udptest,nobody
 expect "--show is of networks" 2 'are of network files' "$xk" run graphs/udptest.dot --show udptest
 run 60 "$xk" run graphs/net/crash.dot --link sim --until 2500ms --quiet

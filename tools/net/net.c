@@ -410,8 +410,10 @@ net_stop(struct net *net)
 
 		if (sim == NULL)
 			continue;
-		net->failed |= xk_sim_is_up(sim) && (xk_kernel_is_stuck(xk_sim_kernel(sim)) ||
-						     xk_kernel_ended(xk_sim_kernel(sim)) == XK_ENDED_BADLY);
+		if (xk_sim_is_up(sim) && xk_kernel_ended(xk_sim_kernel(sim)) == XK_ENDED_BADLY)
+			net->failed |= net_fail(net, net->hosts[i].topology->name,
+						"one of its protocols has reported a failure") != 0;
+		net->failed |= xk_sim_is_up(sim) && xk_kernel_is_stuck(xk_sim_kernel(sim));
 		left = xk_sim_crash(sim);
 		if (left > 0)
 			fprintf(stderr, "%s: %s: %u buffers have not come back\n", net->program,
