@@ -781,7 +781,7 @@ am_init(struct xk_protocol *self)
 	int err;
 
 	if (am->timeouts.max_ns < am->timeouts.min_ns) {
-		xk_trace(self, XK_TRACE_NONE, "timeout_max is not below timeout_min");
+		xk_trace(self, XK_TRACE_NONE, "timeout_max is below timeout_min");
 		return -EINVAL;
 	}
 	for (unsigned i = 0; i < XK_ARRAY_LENGTH(am->secret); i++)
