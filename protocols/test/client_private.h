@@ -43,15 +43,15 @@ struct client_count {
 };
 
 /*
- * Reports that a run that the settings started has failed: says so at any trace level, and ends the host with a failure,
- * unless it is ending (-ECANCELED).
+ * Reports that a run that the settings started has failed: says so at any trace level, and ends the host with a failure.
+ * Not if the host is ending (-ECANCELED), or is the peer itself, as VNET (-EADDRNOTAVAIL) and IP (-EINVAL) say: one
+ * setting may name the server to all hosts.
  */
 void client_fail(struct xk_protocol *self, int err);
 
 /*
  * Reports the end of a run that the settings started: sets three counters of self, from `first` on, to rtt_min_ns,
- * rtt_mean_ns and rtt_max_ns, and traces "finished: 3 rounds, 0 lost, rtt ..." (level events). With an error or without a
- * round trip, the run has failed.
+ * rtt_mean_ns and rtt_max_ns, and traces "finished: 3 rounds, 0 lost, rtt ..." (level events). With an error, the run has failed.
  */
 void client_report(struct xk_protocol *self, int err, struct client_count some, struct client_count others,
 		   const struct client_trips *trips, unsigned first);
