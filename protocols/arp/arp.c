@@ -3,17 +3,17 @@
  *
  * Spec:         RFC 826, for IPv4 over Ethernet; the packet is a header of 28 bytes, without a payload
  * Participants: none; VNET calls it (arp.h)
- * Learning:     An entry is made when this host asks, or is asked; every other packet at most updates an existing entry
+ * Learning:     An entry is made when this host asks, or is asked; any other packet only updates an existing entry
  *               (RFC 826's merge). The sender's link address is the packet's, not the frame's: they differ for virtual
- *               routers. Requests from other hosts than neighbours are answered and teach nothing.
+ *               routers. Requests from hosts that are no neighbours are answered, and nothing is learned from them.
  * Table:        bounded; the least recently used entry makes room, unless a shepherd waits for it. Strangers can make
  *               this host ask for any number of hosts that do not exist (by forwarding, or by answering). Therefore,
  *               once unresolved hosts fill half of a full table, they replace one another, and known hosts stay.
- * Following:    A session that sends to a neighbour for long follows it: it is told when the link address changes, becomes
- *               too old or is lost. Its next use asks again: first the known station, then all (RFC 1122, 2.3.2.1). The
- *               advice that a host does not answer has the same effect. Unused addresses are not asked for. An
- *               unsolicited change of address is believed only for the time that a query takes, so a wrong one does not
- *               last.
+ * Following:    A session that sends to a neighbour for long follows it: it is notified when the link address changes,
+ *               becomes too old or is lost. Its next use asks again: first the known station, then all (RFC 1122,
+ *               2.3.2.1). The advice that a host does not answer has the same effect. Unused addresses are not asked
+ *               for. An unsolicited change of address is trusted only for the time that a query takes, so a wrong one
+ *               does not last.
  * Own address:  announced, defended, and on request probed first (arp_own.c)
  * Not done:     several addresses on one link
  * Graph:        vnet -> arp; arp -> eth
@@ -154,7 +154,7 @@ arp_lock(struct arp *arp, struct arp_todo *todo)
 
 /* Ends following. The lock is held. */
 static void
-arp_let_go(struct xk_arp_follower *f)
+arp_end_following(struct xk_arp_follower *f)
 {
 	if (f->neighbour != NULL)
 		LIST_REMOVE(f, next);
@@ -165,16 +165,16 @@ arp_let_go(struct xk_arp_follower *f)
 static void
 arp_doubt_follower(struct arp *arp, struct xk_arp_follower *f)
 {
-	arp_let_go(f);
+	arp_end_following(f);
 	arp->user.doubted(f);
 }
 
 /*
- * Tells the followers of e that send to another link address, one after the other, without the lock: each takes time, and
- * the address may change again.
+ * Notifies the followers of e that send to another link address, one at a time and without the lock: each takes time,
+ * and the address may change meanwhile.
  */
 static void
-arp_tell_followers(struct arp *arp, struct xk_neighbour *e)
+arp_notify_followers(struct arp *arp, struct xk_neighbour *e)
 {
 	struct xk_arp_follower *f;
 	uint64_t link;
@@ -197,7 +197,7 @@ arp_tell_followers(struct arp *arp, struct xk_neighbour *e)
 	}
 }
 
-/* Tells followers, sends or drops messages, and sends a request. */
+/* Notifies followers, sends or drops messages, and sends a request. */
 static void
 arp_finish(struct arp *arp, struct arp_todo *todo)
 {
@@ -205,7 +205,7 @@ arp_finish(struct arp *arp, struct arp_todo *todo)
 	struct arp_waiting *waiting;
 
 	if (todo->moved != NULL)
-		arp_tell_followers(arp, todo->moved);
+		arp_notify_followers(arp, todo->moved);
 	while ((waiting = STAILQ_FIRST(&todo->queue)) != NULL) {
 		const struct xk_arp_output *output = &waiting->output;
 
@@ -241,7 +241,7 @@ arp_find(struct arp *arp, uint32_t host)
 	return xk_map_resolve(&arp->hosts, (struct xk_key){ host, 0 });
 }
 
-/* Returns whether e's link address is believed. */
+/* Returns whether e's link address is trusted. */
 static bool
 arp_is_known(const struct xk_neighbour *e)
 {
@@ -267,7 +267,7 @@ arp_use(struct xk_neighbour *e, enum arp_state state)
 	TAILQ_INSERT_TAIL(&arp->lists[state], e, by_use);
 }
 
-/* Lets the timer fire when e is too old, not before. */
+/* Sets the timer to fire when e becomes too old. */
 static void
 arp_schedule(struct xk_neighbour *e)
 {
@@ -276,7 +276,7 @@ arp_schedule(struct xk_neighbour *e)
 	xk_event_schedule(&e->timer, e->expires_ns <= now_ns ? 0 : (e->expires_ns - now_ns) / 1000 + 1);
 }
 
-/* Gives what waits for e the answer: link (0: there is none). */
+/* Answers what waits for e with link (0: there is none). */
 static void
 arp_answer(struct xk_neighbour *e, uint64_t link, struct arp_todo *todo)
 {
@@ -312,13 +312,16 @@ arp_remove(struct xk_neighbour *e, struct arp_todo *todo)
 	xk_map_unbind(&e->arp->hosts, &e->binding);
 	arp_use(e, ARP_FREE);
 	/*
-	 * A timer that fires already waits for the lock. It then finds e free, where it does nothing; or used again: it sends
-	 * the next request early, so that the host has up to `timeout` less to answer, or ages a known address early.
+	 * A timer that fires already waits for the lock. It then finds e free, where it does nothing; or used again: it
+	 * sends the next request early, so that the host has up to `timeout` less to answer, or ages a known address
+	 * early.
 	 */
 	xk_event_cancel(&e->timer);
 }
 
-/* Makes e ASKING, with a broadcast request; or (todo is NULL) the timer asks: first e's old station, if any, then all. */
+/*
+ * Makes e ASKING, with a broadcast request; or (todo is NULL) the timer asks: first e's old station, if any, then all.
+ */
 static void
 arp_ask(struct xk_neighbour *e, struct arp_todo *todo)
 {
@@ -336,7 +339,7 @@ arp_ask(struct xk_neighbour *e, struct arp_todo *todo)
 
 /*
  * Makes e KNOWN, or confirms it. An address that replaces another without a query, or while only the old station is
- * asked, may be wrong: it is believed only for the time of an unanswered query, and repeating it does not prolong that.
+ * asked, may be wrong: it is trusted only for the time of an unanswered query, and repeating it does not prolong that.
  */
 static void
 arp_learn(struct xk_neighbour *e, uint64_t link, struct arp_todo *todo)
@@ -355,7 +358,7 @@ arp_learn(struct xk_neighbour *e, uint64_t link, struct arp_todo *todo)
 		xk_event_cancel(&e->timer);
 		arp_answer(e, link, todo);
 	}
-	if (e->state != ARP_KNOWN) /* what others send is no use */
+	if (e->state != ARP_KNOWN) /* packets of others do not count as use */
 		arp_use(e, ARP_KNOWN);
 	if (!LIST_EMPTY(&e->followers)) {
 		if (e->link != 0 && e->link != link)
@@ -366,7 +369,9 @@ arp_learn(struct xk_neighbour *e, uint64_t link, struct arp_todo *todo)
 	e->link = link;
 }
 
-/* Asks again, or gives up, if there is no answer. Tells followers that send elsewhere, or that the address is too old. */
+/*
+ * Asks again, or gives up, if there is no answer. Notifies followers that send elsewhere or whose address is too old.
+ */
 static void
 arp_timeout(struct xk_event *event, void *argument)
 {
@@ -397,7 +402,7 @@ arp_timeout(struct xk_event *event, void *argument)
 
 /*
  * Returns the least recently used neighbour of a state that may be replaced, or NULL: no shepherd waits for it, and a
- * foreign thread leaves alone those with followers or messages: telling their protocols opens sessions.
+ * foreign thread leaves alone those with followers or messages: notifying their protocols opens sessions.
  */
 static struct xk_neighbour *
 arp_oldest(struct arp *arp, enum arp_state state)
@@ -462,8 +467,9 @@ arp_is_neighbour(const struct arp *arp, uint32_t host)
 }
 
 /*
- * Finds or makes the neighbour `host`, KNOWN and believed, or ASKING. `verifies`: if it asks, then first e's old station.
- * Returns 0; -EHOSTUNREACH: it is none, or this host has no address; -ENOBUFS: none may be replaced. The lock is held.
+ * Finds or makes the neighbour `host`, KNOWN and trusted, or ASKING. `verifies`: if it asks, then first e's old
+ * station. Returns 0; -EHOSTUNREACH: it is none, or this host has no address; -ENOBUFS: none may be replaced. The lock
+ * is held.
  */
 static int
 arp_get(struct arp *arp, uint32_t host, bool verifies, struct xk_neighbour **found, struct arp_todo *todo)
@@ -544,9 +550,9 @@ arp_follow(struct xk_protocol *self, struct xk_arp_follower *f, uint32_t host, b
 	else
 		err = arp_get(arp, host, true, &e, &todo);
 	if (err == 0) {
-		arp_let_go(f);
+		arp_end_following(f);
 		if (e->state == ARP_KNOWN && f->link != e->link && asks)
-			xk_event_schedule(&e->timer, 0); /* which tells it: foreign threads open no sessions */
+			xk_event_schedule(&e->timer, 0); /* which notifies it: foreign threads open no sessions */
 		else if (e->state == ARP_KNOWN && LIST_EMPTY(&e->followers))
 			arp_schedule(e);
 		if (e->state == ARP_ASKING || (f->link != e->link && asks))
@@ -565,7 +571,7 @@ arp_unfollow(struct xk_protocol *self, struct xk_arp_follower *f)
 	struct arp *arp = (struct arp *)self;
 
 	xk_lock(&arp->lock);
-	arp_let_go(f);
+	arp_end_following(f);
 	f->session = NULL;
 	xk_unlock(&arp->lock);
 }
@@ -844,7 +850,7 @@ static const struct xk_setting arp_settings[] = {
 		   .min = 1, .max = 1 << 20),
 	XK_SETTING(UINT, struct arp, queue_max, "queue", "maximum number of messages queued for one host",
 		   .initial = "48", .min = 1, .max = 1024),
-	XK_SETTING(TIME, struct arp, age_ns, "age", "how long an answer is believed", .initial = "30s", .min = 1000,
+	XK_SETTING(TIME, struct arp, age_ns, "age", "how long an answer is trusted", .initial = "30s", .min = 1000,
 		   .max = UINT64_C(86400000000000)),
 	XK_SETTING(TIME, struct arp, timeout_ns, "timeout", "time until the next request", .initial = "500ms",
 		   .min = 1000, .max = UINT64_C(60000000000)),

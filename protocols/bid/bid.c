@@ -1,9 +1,9 @@
 /*
  * bid.c - messages between boots of hosts: drops those meant for a former boot or sent by an unconfirmed one.
  *
- * Promise:      No message of a host's new boot reaches the protocol above before that protocol was told of the boot
- *               (if it watches BIDCTL, which tells BID last). No message meant for a former boot of this host does.
- *               While a reboot is being told, another shepherd may still carry up a message of the previous boot.
+ * Promise:      No message of a host's new boot reaches the protocol above before that protocol was notified of the
+ *               boot (if it watches BIDCTL, which notifies BID last). No message meant for a former boot of this host
+ *               does. During the notification another shepherd may still carry up a message of the previous boot.
  *               Messages may be lost, duplicated, late or damaged.
  * Spec:         our own, after x-kernel 3.2's, with 64-bit ids, the host in the header and limited answers. A message
  *               without a payload answers one meant for a former boot. It bears this boot's public id, because the
@@ -11,11 +11,11 @@
  * Participants: the remote stack's top is the peer's host; enabling takes none
  * Sessions:     one per (host, protocol above). open asks BIDCTL for the host's boot id and may wait. A stranger's
  *               message makes a session once BIDCTL has confirmed its boot; until then its messages are dropped. A
- *               session outlives the peer's reboots and knows the boot that its user was told of last. While the host
- *               is lost, each push fails with -EHOSTUNREACH and makes BIDCTL ask.
+ *               session outlives the peer's reboots and knows the boot that its user was notified of last. While the
+ *               host is lost, each push fails with -EHOSTUNREACH and makes BIDCTL ask.
  * Boots:        Messages come up with their sender's boot (XK_FROM_BOOT), because another may follow before they
  *               arrive. A message pushed with XK_FOR_BOOT goes to that boot or nowhere.
- * Ways:         An opened session sends to where it was opened; a passive one, down the session below that brought its
+ * Origin:       An opened session sends to where it was opened; a passive one, down the session below that brought its
  *               latest good message. If that session knows its peer's host, messages must bear it. If it knows only a
  *               station, the host must answer BIDCTL from that station.
  * Control:      XK_GET_MY_HOST, XK_GET_PEER_HOST; the session below answers the others
@@ -43,8 +43,8 @@ XK_DROPS(bid, BID_DROPS);
 #define BID_COUNTERS(C)                                                                                                \
 	C(BID_ANSWERS, "answers")                                                                                      \
 	C(BID_LIMITED, "limited") /* answers suppressed */                                                             \
-	C(BID_MOVED, "moved")     /* sessions that changed the session below that they answer by */                    \
-	C(BID_TOLD, "told")       /* changes of a session's peer boot */
+	C(BID_MOVED, "moved")     /* sessions that now answer by another session below */                              \
+	C(BID_NOTIFIED, "told")   /* changes of a session's peer boot */
 XK_COUNTERS(bid, BID_COUNTERS);
 
 XK_FIELDS(bid, BID_HEADER);
@@ -53,7 +53,7 @@ enum { BID_TRANSPORT, BID_BIDCTL };
 
 enum { BID_ANSWERED = 256 };
 
-#define BID_NO_WAY UINT64_MAX /* a number of changes that is never reached */
+#define BID_NO_MOVES UINT64_MAX /* a number of changes that is never reached */
 
 struct bid {
 	struct xk_protocol protocol; /* first */
@@ -72,9 +72,9 @@ bid_bidctl(const struct xk_protocol *self)
 }
 
 static inline struct xk_session *
-bid_heard(const struct bid_session *s)
+bid_origin(const struct bid_session *s)
 {
-	return atomic_load_explicit(&s->heard, memory_order_acquire);
+	return atomic_load_explicit(&s->origin, memory_order_acquire);
 }
 
 /* Returns a session's key: the number of the protocol above, and the host, as they stand side by side in messages. */
@@ -90,7 +90,7 @@ static void
 bid_set_peer(struct bid_session *s, uint64_t boot)
 {
 	if (atomic_exchange_explicit(&s->peer, boot, memory_order_relaxed) != boot)
-		xk_count(s->session.protocol, BID_TOLD);
+		xk_count(s->session.protocol, BID_NOTIFIED);
 }
 
 /* Updates the host's session with each protocol above that has a number here. */
@@ -120,9 +120,9 @@ bid_ask(struct xk_protocol *self, uint32_t host, uint64_t boot, struct xk_sessio
 }
 
 /*
- * Checks a message of the session's host with this boot id: BIDCTL must confirm that all watchers were told of this
- * boot, and that the host is where the message came from by lls (NULL: do not check). Asks again after the session has
- * adopted the id, because a change in between may have been told to it before. Returns 0, or the reason to drop the
+ * Checks a message of the session's host with this boot id: BIDCTL must confirm that all watchers were notified of this
+ * boot, and that the message came from the host's own station by lls (NULL: do not check). Asks again after the session
+ * has adopted the id, because it may have been notified of a change in between. Returns 0, or the reason to drop the
  * message. Never waits.
  */
 static unsigned
@@ -131,7 +131,7 @@ bid_confirm(struct bid_session *s, uint64_t boot, struct xk_session *lls)
 	struct xk_protocol *self = s->session.protocol;
 	unsigned why;
 
-	if (bid_peer(s) == boot && (lls == NULL || lls == bid_heard(s)))
+	if (bid_peer(s) == boot && (lls == NULL || lls == bid_origin(s)))
 		return 0;
 	why = bid_ask(self, s->host, boot, lls);
 	if (why != 0 || bid_peer(s) == boot)
@@ -164,7 +164,7 @@ bid_setup(struct xk_session *session, const void *argument)
 	s->host = how->host;
 	s->passive = how->passive;
 	if (s->passive)
-		atomic_init(&s->heard, session->lls);
+		atomic_init(&s->origin, session->lls);
 	if (err < 0 || (err = xk_bidctl_use(bidctl, s->host)) != 0)
 		return err;
 	s->own_host = (uint32_t)own_host;
@@ -184,7 +184,7 @@ bid_close(struct xk_session *session)
 
 	xk_lock(&s->lock);
 	s->closed = true;
-	heard = bid_heard(s);
+	heard = bid_origin(s);
 	xk_unlock(&s->lock);
 	for (struct xk_session *below = heard; below != NULL; below = below->lls)
 		xk_session_used(below); /* by messages that have passed them on a path */
@@ -236,7 +236,7 @@ bid_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_pr
 }
 
 /*
- * Finds or makes the session of a stranger whose boot and way BIDCTL confirms. A new one is confirmed before it is
+ * Finds or makes the session of a stranger whose boot and origin BIDCTL confirms. A new one is confirmed before it is
  * announced, and bound before it is confirmed, so that changes in between reach it. Returns 0 and the session, or the
  * reason to drop the message.
  */
@@ -273,7 +273,7 @@ bid_accept(struct xk_protocol *self, struct xk_session *lls, const struct bid_he
 
 /* Notes that lls has brought a good message of s. */
 static void
-bid_hear(struct bid_session *s, struct xk_session *lls)
+bid_note_origin(struct bid_session *s, struct xk_session *lls)
 {
 	struct xk_session *first = s->session.lls, *before;
 	bool moved = s->passive && lls != first;
@@ -283,9 +283,9 @@ bid_hear(struct bid_session *s, struct xk_session *lls)
 	xk_lock(&s->lock);
 	before = lls;
 	if (!s->closed) {
-		before = bid_heard(s);
-		atomic_store_explicit(&s->heard, lls, memory_order_release);
-		atomic_fetch_add_explicit(&s->ways, 1, memory_order_release);
+		before = bid_origin(s);
+		atomic_store_explicit(&s->origin, lls, memory_order_release);
+		atomic_fetch_add_explicit(&s->moves, 1, memory_order_release);
 		if (xk_session_marked(&s->session) || moved)
 			xk_count(s->session.protocol, BID_MOVED);
 		xk_session_mark(&s->session, moved);
@@ -349,7 +349,7 @@ bid_push_moved(struct bid_session *s, struct xk_msg *m)
 	int err;
 
 	xk_lock(&s->lock);
-	lls = bid_heard(s);
+	lls = bid_origin(s);
 	if (lls != NULL && !xk_duplicate(lls))
 		lls = NULL;
 	xk_unlock(&s->lock);
@@ -386,7 +386,7 @@ bid_push(struct xk_session *session, struct xk_msg *m)
 /* ---- up ---- */
 
 /*
- * Tells the sender of h, which names a former boot of this host, of the newer one: at most once per interval and host.
+ * Sends the newer boot to the sender of h, which names a former one of this host: at most once per interval and host.
  */
 static void
 bid_answer(struct xk_protocol *self, struct xk_session *lls, const struct bid_header *h)
@@ -415,11 +415,11 @@ bid_answer(struct xk_protocol *self, struct xk_session *lls, const struct bid_he
 }
 
 /*
- * Judges m, whose header lies in front of it: from a stranger, from or for another boot than its session knows, from
- * elsewhere, or empty. Returns its session, or NULL: m was dropped.
+ * Checks m, whose header lies in front of it, and which is unusual: from a stranger, from or for another boot than its
+ * session knows, from elsewhere, or empty. Returns its session, or NULL: m was dropped.
  */
 XK_APART static struct xk_session *
-bid_judge(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
+bid_admit(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 {
 	struct bid_header h = bid_load(m->data - XK_HEADER_LEN(bid));
 	struct bid_session *s = (struct bid_session *)xk_table_find(self, bid_key(h.protocol, h.source_host));
@@ -449,8 +449,8 @@ bid_judge(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 		xk_drop(self, m, why);
 		return NULL;
 	}
-	if (bid_heard(s) != lls)
-		bid_hear(s, lls);
+	if (bid_origin(s) != lls)
+		bid_note_origin(s, lls);
 	xk_msg_annotate(m, XK_OF_MESSAGE, XK_FROM_BOOT, h.source_boot);
 	return &s->session;
 }
@@ -461,20 +461,20 @@ bid_find(struct xk_protocol *self, struct xk_session *lls, const uint8_t *p)
 	struct xk_key key = { XK_GET_SPAN(bid, protocol, source_host, p), 0 };
 	struct bid_session *s = (struct bid_session *)xk_table_find(self, key);
 
-	return s != NULL && lls == bid_heard(s) && XK_GET(bid, destination_boot, p) == s->own ? &s->session : NULL;
+	return s != NULL && lls == bid_origin(s) && XK_GET(bid, destination_boot, p) == s->own ? &s->session : NULL;
 }
 
 /*
- * The path's messages need no judgement while `ways` stays as it was before `heard` was read, and while what comes up the
+ * The path's messages need no check while `moves` stays as it was before `origin` was read, and while what comes up the
  * sessions below still goes to `from`, for which those answer.
  */
 static uint64_t
 bid_path_state(const struct xk_session *session, const struct xk_session *from)
 {
 	const struct bid_session *s = (const struct bid_session *)session;
-	uint64_t ways = atomic_load_explicit(&s->ways, memory_order_acquire);
+	uint64_t moves = atomic_load_explicit(&s->moves, memory_order_acquire);
 
-	return from != bid_heard(s) ? BID_NO_WAY : ways;
+	return from != bid_origin(s) ? BID_NO_MOVES : moves;
 }
 
 static void
@@ -485,7 +485,7 @@ bid_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 
 	xk_msg_pop_in_place(m, XK_HEADER_LEN(bid));
 	if (xk_unlikely(s == NULL || xk_msg_len(m) == 0 || !bid_path_pop(s, m, p, bid_path_state(s, lls))) &&
-	    (s = bid_judge(self, lls, m)) == NULL)
+	    (s = bid_admit(self, lls, m)) == NULL)
 		return;
 	xk_pop(s, lls, m, NULL);
 }

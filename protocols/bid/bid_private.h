@@ -18,11 +18,11 @@ struct bid_session {
 	uint64_t own;              /* this boot's id, as the peer knows it; 0: BIDCTL refused the host */
 	_Atomic uint64_t peer;     /* the peer's boot; 0: unknown */
 	/* The session below that brought the latest good message; NULL: none. A reference, unless it is lls. */
-	_Atomic(struct xk_session *) heard;
-	_Atomic uint64_t ways; /* number of changes of `heard` */
+	_Atomic(struct xk_session *) origin;
+	_Atomic uint64_t moves; /* number of changes of `origin` */
 	uint32_t host, own_host;
 	bool passive;
-	struct xk_lock lock; /* protects `closed` and changes of `heard` */
+	struct xk_lock lock; /* protects `closed` and changes of `origin` */
 	bool closed;
 };
 
@@ -32,15 +32,15 @@ bid_peer(const struct bid_session *s)
 	return atomic_load_explicit(&s->peer, memory_order_relaxed);
 }
 
-/* An xk_path_pop: `ways` is bid_path_state's (bid.c). */
+/* An xk_path_pop: `moves` is bid_path_state's (bid.c). */
 static inline bool
-bid_path_pop(struct xk_session *session, struct xk_msg *m, const uint8_t *p, uint64_t ways)
+bid_path_pop(struct xk_session *session, struct xk_msg *m, const uint8_t *p, uint64_t moves)
 {
 	const struct bid_session *s = (const struct bid_session *)session;
 	uint64_t boot = XK_GET(bid, source_boot, p);
 
 	if (xk_unlikely(boot != bid_peer(s) || boot == 0 ||
-			ways != atomic_load_explicit(&s->ways, memory_order_relaxed)))
+			moves != atomic_load_explicit(&s->moves, memory_order_relaxed)))
 		return false;
 	xk_msg_annotate(m, XK_OF_MESSAGE, XK_FROM_BOOT, boot);
 	return true;

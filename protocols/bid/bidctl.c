@@ -1,19 +1,19 @@
 /*
- * bidctl.c - which boot of a host is there: asks hosts for their boot ids, and tells the protocols above of first
+ * bidctl.c - the current boots of hosts: queries hosts for their boot ids, and notifies the protocols above of first
  * contacts, reboots and losses (bidctl.h).
  *
- * Promise:      Only a host's own answer to our question, with a tag that nobody else can know, confirms a boot id.
- *               Boot ids in other messages only cause questions. Each confirmed reboot is told once.
+ * Promise:      Only a host's own answer to our query, with a tag that no other host can know, confirms a boot id. Boot
+ *               ids in other messages only cause queries. Watchers are notified of each confirmed reboot once.
  * Spec:         our own, after x-kernel 3.2's, with 64-bit ids, tags, an end to retries, stateless answers, and LOST.
  *               QUERY (tag a) -> RESPONSE (a), of the same length. If the asker is no peer, or was known by another
- *               boot, the answer is a QUERY, too: QUERY (a) -> RESPONSE (a) with QUERY (b) -> RESPONSE (b). Nobody
- *               answers the last message, so the exchange ends.
- * Asking:       hosts that are opened (confirm), that sent a message with a strange boot id (heard), that broadcast a
+ *               boot, the answer is a QUERY, too: QUERY (a) -> RESPONSE (a) with QUERY (b) -> RESPONSE (b). The last
+ *               message gets no answer, so the exchange ends.
+ * Asking:       hosts that are opened (confirm), that sent a message with an unknown boot id (check), that broadcast a
  *               boot, and now and then those in use. Hosts that never answered (strangers) have no timer and share a
- *               rate; only hosts that answer, or are being opened (peers), take memory. A message in the name of a
- *               peer that is not in use pays for its question and one repetition: what is sent to a host that is gone
- *               is at most three times what is sent in its name.
- * Ways:         A peer is where its latest answer came from: the tag shows that this station receives frames for
+ *               rate; only hosts that answer, or are being opened (peers), take memory. A message in the name of a peer
+ *               that is not in use pays for its question and one repetition: what is sent to a host that is gone is at
+ *               most three times what is sent in its name.
+ * Origin:       A peer is where its latest answer came from: the tag shows that this station receives frames for
  *               the host. A message from another station does not count as the peer's and causes a question; an answer
  *               from there moves the peer. No message for a host goes to another station that claims its address,
  *               which would learn the host's boot ids (XK_VNET_LEADS_TO). Over IP no station is known, and boot ids
@@ -199,8 +199,8 @@ bidctl_peer_schedule(struct bidctl_peer *peer, uint64_t delay_ns)
 }
 
 /*
- * Sets the timer of a peer without questions: to ask whether the host is still there, at a random time so that hosts
- * met together are not asked together, or to forget it.
+ * Sets the timer of a peer without a pending query: to check whether the host is still there, at a random time so that
+ * hosts met together are not queried together, or to forget it.
  */
 static void
 bidctl_peer_rest(struct bidctl_peer *peer)
@@ -310,7 +310,7 @@ bidctl_stranger_is_fresh(const struct bidctl *b, const struct bidctl_stranger *s
  * the same tag while the last question counts: the answer may take longer than the host's next message.
  */
 static void
-bidctl_stranger_heard(struct bidctl *b, uint32_t host, struct bidctl_output *output)
+bidctl_stranger_ask(struct bidctl *b, uint32_t host, struct bidctl_output *output)
 {
 	struct bidctl_stranger *stranger = bidctl_stranger_place(b, host);
 	bool is_known = stranger->host == host, is_fresh = bidctl_stranger_is_fresh(b, stranger);
@@ -343,7 +343,7 @@ bidctl_stranger_answers(struct bidctl *b, uint32_t host, uint64_t tag)
 
 /* ---- sending; no lock is held ---- */
 
-/* Sends output down lls. A message lost here is replaced like one lost on the way. */
+/* Sends output down lls. A message lost here is replaced like one lost on a link. */
 static void
 bidctl_send(struct bidctl *b, struct xk_session *lls, const struct bidctl_output *output)
 {
@@ -377,7 +377,7 @@ bidctl_send(struct bidctl *b, struct xk_session *lls, const struct bidctl_output
 
 /*
  * Sends output, if there is one, to where its host is. Before a question about a message that came up `lls` (NULL:
- * none), makes ARP look for the host.
+ * none), makes ARP query the host.
  */
 static void
 bidctl_send_to_host(struct bidctl *b, const struct bidctl_output *output, struct xk_session *lls)
@@ -406,28 +406,29 @@ bidctl_send_to_host(struct bidctl *b, const struct bidctl_output *output, struct
 /* ---- telling ---- */
 
 /*
- * Tells all watchers what has changed, then wakes the waiters, unless the host is being asked again. The lock is held,
- * but not while watchers are told: another shepherd that confirms a boot meanwhile leaves it to this one to tell.
+ * Notifies all watchers of the change, then wakes the waiters, unless the host is being asked again. The lock is held,
+ * but released during notifications: another shepherd that confirms a boot meanwhile leaves its notification to this
+ * one.
  */
 static void
-bidctl_tell(struct bidctl_peer *peer)
+bidctl_notify(struct bidctl_peer *peer)
 {
 	static const char *const names[] = { "first contact with", "reboot of", "lost" };
 	struct bidctl *b = peer->bidctl;
 	struct bidctl_waiter *waiter;
 	char host[16];
 
-	if (peer->telling)
+	if (peer->notifying)
 		return;
-	peer->telling = true;
+	peer->notifying = true;
 	peer->holds++;
-	while (peer->told != peer->boot) {
+	while (peer->notified != peer->boot) {
 		struct xk_bidctl_peer known = { peer->host, peer->boot };
 		enum xk_bidctl_change change = XK_BIDCTL_LOST;
 
 		if (known.boot != 0) {
-			change = peer->told == 0 ? XK_BIDCTL_FIRST_CONTACT : XK_BIDCTL_REBOOTED;
-			xk_count(&b->protocol, peer->told == 0 ? BIDCTL_FIRST_CONTACTS : BIDCTL_REBOOTS);
+			change = peer->notified == 0 ? XK_BIDCTL_FIRST_CONTACT : XK_BIDCTL_REBOOTED;
+			xk_count(&b->protocol, peer->notified == 0 ? BIDCTL_FIRST_CONTACTS : BIDCTL_REBOOTS);
 		}
 		xk_unlock(&b->lock);
 		xk_trace(&b->protocol, XK_TRACE_EVENTS, "%s %s, boot %016llx", names[change],
@@ -435,16 +436,16 @@ bidctl_tell(struct bidctl_peer *peer)
 		for (struct xk_bidctl_watcher *watcher = b->watchers; watcher != NULL; watcher = watcher->next)
 			watcher->changed(watcher, change, &known);
 		xk_lock(&b->lock);
-		peer->told = known.boot;
+		peer->notified = known.boot;
 	}
 	peer->holds--;
-	peer->telling = false;
-	if (peer->told == 0 && peer->asking)
+	peer->notifying = false;
+	if (peer->notified == 0 && peer->asking)
 		return;
 	while ((waiter = SLIST_FIRST(&peer->waiters)) != NULL) {
 		SLIST_REMOVE_HEAD(&peer->waiters, next);
 		waiter->done = true;
-		waiter->boot = peer->told;
+		waiter->boot = peer->notified;
 		xk_semaphore_signal(&waiter->semaphore);
 	}
 }
@@ -479,7 +480,7 @@ bidctl_act(struct bidctl_peer *peer, struct bidctl_output *output)
 			peer->lost_ns = xk_now_ns(&b->protocol);
 		peer->asking = false;
 		peer->boot = 0;
-		bidctl_tell(peer);
+		bidctl_notify(peer);
 	} else if (peer->suspected) {
 		bidctl_peer_ask(peer, output);
 	} else if (peer->uses == 0) {
@@ -488,7 +489,7 @@ bidctl_act(struct bidctl_peer *peer, struct bidctl_output *output)
 			peer->last = 0;
 		}
 		peer->boot = 0;
-		bidctl_tell(peer);
+		bidctl_notify(peer);
 	} else if (b->keepalive_ns != 0 && peer->boot != 0) {
 		xk_count(&b->protocol, BIDCTL_KEEPALIVES);
 		bidctl_peer_ask(peer, output);
@@ -522,7 +523,7 @@ bidctl_expire(struct xk_alarm *alarm, uint64_t now_ns)
 	bidctl_send_to_host(b, &output, NULL);
 	xk_lock(&b->lock);
 	peer->holds--;
-	if (!xk_alarm_is_set(alarm) && peer->uses == 0 && !peer->asking && peer->boot == 0 && peer->told == 0) {
+	if (!xk_alarm_is_set(alarm) && peer->uses == 0 && !peer->asking && peer->boot == 0 && peer->notified == 0) {
 		remembers_ns = bidctl_peer_remembers(peer);
 		if (remembers_ns == 0 && peer->holds == 0) {
 			SLIST_REMOVE(bidctl_peer_bucket(b, peer->host), peer, bidctl_peer, next);
@@ -537,7 +538,7 @@ bidctl_expire(struct xk_alarm *alarm, uint64_t now_ns)
 
 /*
  * Makes the timer forget an unused peer, with its ended boots, at once: one without ended boots if possible, found from
- * a random bucket on, so that whoever holds most of the table loses most. Returns false if none may go.
+ * a random bucket on, so that the largest holder of places loses most. Returns false if none may go.
  */
 static bool
 bidctl_peer_make_room(struct bidctl *b)
@@ -598,8 +599,8 @@ bidctl_confirm(struct xk_protocol *self, uint32_t host, uint64_t *boot)
 		return -EINVAL;
 	xk_lock(&b->lock);
 	peer = bidctl_peer_get(b, host);
-	if (peer != NULL && peer->told != 0 && !peer->telling) {
-		*boot = peer->told;
+	if (peer != NULL && peer->notified != 0 && !peer->notifying) {
+		*boot = peer->notified;
 		err = 0;
 	} else if (peer != NULL) {
 		if (peer->boot == 0 && !peer->asking)
@@ -664,10 +665,10 @@ bidctl_watch(struct xk_protocol *self, struct xk_bidctl_watcher *watcher)
 
 /*
  * Returns the station and interface whose messages come up lls. Returns 0 if lls knows its host, by address (IP) or by
- * following ARP, or knows neither: then only boot ids tell hosts apart.
+ * following ARP, or knows neither: then only boot ids distinguish hosts.
  */
 static uint64_t
-bidctl_way(struct xk_session *lls)
+bidctl_origin(struct xk_session *lls)
 {
 	struct xk_vnet_interface interface = { .index = 0 };
 	uint64_t host, link;
@@ -679,29 +680,30 @@ bidctl_way(struct xk_session *lls)
 	return link | ((uint64_t)interface.index + 1) << 48;
 }
 
-/* Returns whether a message that came this way may be the peer's. */
+/* Returns whether a message from this origin may be the peer's. */
 static bool
-bidctl_is_way(const struct bidctl_peer *peer, uint64_t way)
+bidctl_is_origin(const struct bidctl_peer *peer, uint64_t origin)
 {
-	return way == peer->way || way == 0 || peer->way == 0;
+	return origin == peer->origin || origin == 0 || peer->origin == 0;
 }
 
 /* ---- boot ids in messages ---- */
 
 /* As xk_bidctl_check or, where *boot is 0, xk_bidctl_known, for a message that came this way. The lock is held. */
 static int
-bidctl_compare(struct bidctl *b, uint32_t host, uint64_t *boot, uint64_t way, struct bidctl_output *output)
+bidctl_compare(struct bidctl *b, uint32_t host, uint64_t *boot, uint64_t origin, struct bidctl_output *output)
 {
 	struct bidctl_peer *peer = bidctl_peer_find(b, host);
 	int err = -EINPROGRESS;
 
 	if (peer == NULL) {
-		bidctl_stranger_heard(b, host, output);
+		bidctl_stranger_ask(b, host, output);
 		return err;
 	}
-	if (peer->told != 0 && peer->told == peer->boot && !peer->telling && (*boot == 0 || *boot == peer->told)) {
-		*boot = peer->told;
-		if (bidctl_is_way(peer, way))
+	if (peer->notified != 0 && peer->notified == peer->boot && !peer->notifying &&
+	    (*boot == 0 || *boot == peer->notified)) {
+		*boot = peer->notified;
+		if (bidctl_is_origin(peer, origin))
 			return 0;
 		err = -EREMCHG;
 	}
@@ -721,13 +723,13 @@ bidctl_check(struct xk_protocol *self, uint32_t host, uint64_t *boot, struct xk_
 {
 	struct bidctl *b = (struct bidctl *)self;
 	struct bidctl_output output = { .host = 0 };
-	uint64_t way = bidctl_way(lls);
+	uint64_t origin = bidctl_origin(lls);
 	int err;
 
 	if (!xk_bidctl_is_host(host))
 		return -EINVAL;
 	xk_lock(&b->lock);
-	err = bidctl_compare(b, host, boot, way, &output);
+	err = bidctl_compare(b, host, boot, origin, &output);
 	xk_unlock(&b->lock);
 	bidctl_send_to_host(b, &output, lls);
 	return err;
@@ -740,10 +742,10 @@ bidctl_check(struct xk_protocol *self, uint32_t host, uint64_t *boot, struct xk_
  * computed if the answer leads to it, or goes by IP to no neighbour.
  */
 static void
-bidctl_hear_query(struct bidctl *b, struct xk_session *lls, const struct bidctl_header *h)
+bidctl_receive_query(struct bidctl *b, struct xk_session *lls, const struct bidctl_header *h)
 {
 	struct bidctl_output output = { .host = 0 };
-	uint64_t way = bidctl_way(lls), boot = h->source_boot, host = h->source_host;
+	uint64_t origin = bidctl_origin(lls), boot = h->source_boot, host = h->source_host;
 	/* over IP the VNET session below answers, for the station that frames came from */
 	int leads_to = xk_control(lls, XK_VNET_LEADS_TO, &host);
 	struct bidctl_peer *peer;
@@ -753,10 +755,10 @@ bidctl_hear_query(struct bidctl *b, struct xk_session *lls, const struct bidctl_
 		leads_to = xk_control(lls, XK_GET_PEER_HOST, &host) == 0 && host == h->source_host;
 	xk_lock(&b->lock);
 	peer = bidctl_peer_find(b, h->source_host);
-	if (peer == NULL && (leads_to > 0 || (leads_to == -ENETUNREACH && way == 0)))
+	if (peer == NULL && (leads_to > 0 || (leads_to == -ENETUNREACH && origin == 0)))
 		output.request = bidctl_tag(b, h->source_host, h->source_boot, 0);
-	else if (peer == NULL || peer->boot != h->source_boot || !bidctl_is_way(peer, way))
-		bidctl_compare(b, h->source_host, &boot, way, &output);
+	else if (peer == NULL || peer->boot != h->source_boot || !bidctl_is_origin(peer, origin))
+		bidctl_compare(b, h->source_host, &boot, origin, &output);
 	is_limited = peer == NULL && output.request == 0;
 	xk_unlock(&b->lock);
 	if (is_limited)
@@ -769,14 +771,14 @@ bidctl_hear_query(struct bidctl *b, struct xk_session *lls, const struct bidctl_
 }
 
 /*
- * Confirms the boot in a RESPONSE and tells it. First answers the question in it, if any, so that the host knows us.
- * Returns 0, or the reason to drop the message.
+ * Confirms the boot in a RESPONSE and notifies watchers. First answers the query in it, if any, so that the host knows
+ * us. Returns 0, or the reason to drop the message.
  */
 static unsigned
-bidctl_hear_response(struct bidctl *b, struct xk_session *lls, const struct bidctl_header *h)
+bidctl_receive_response(struct bidctl *b, struct xk_session *lls, const struct bidctl_header *h)
 {
 	struct bidctl_output answer = { h->source_host, h->source_boot, 0, h->request, false };
-	uint64_t way = bidctl_way(lls);
+	uint64_t origin = bidctl_origin(lls);
 	struct bidctl_peer *peer;
 	unsigned why = BIDCTL_UNASKED;
 
@@ -798,7 +800,7 @@ bidctl_hear_response(struct bidctl *b, struct xk_session *lls, const struct bidc
 		xk_count(&b->protocol, BIDCTL_RESPONSES_IN);
 		peer->asking = false;
 		peer->boot = h->source_boot;
-		peer->way = way;
+		peer->origin = origin;
 		bidctl_peer_rest(peer);
 		if (answer.reply != 0) {
 			peer->holds++;
@@ -807,7 +809,7 @@ bidctl_hear_response(struct bidctl *b, struct xk_session *lls, const struct bidc
 			xk_lock(&b->lock);
 			peer->holds--;
 		}
-		bidctl_tell(peer);
+		bidctl_notify(peer);
 	}
 	xk_unlock(&b->lock);
 	return why;
@@ -815,7 +817,7 @@ bidctl_hear_response(struct bidctl *b, struct xk_session *lls, const struct bidc
 
 /* Asks a host that has announced a boot, after a random wait because all its peers do so. */
 static void
-bidctl_hear_broadcast(struct bidctl *b, const struct bidctl_header *h)
+bidctl_receive_broadcast(struct bidctl *b, const struct bidctl_header *h)
 {
 	struct bidctl_peer *peer;
 
@@ -842,18 +844,18 @@ bidctl_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 			 (xk_control(lls, XK_GET_PEER_HOST, &host) == 0 && host != h.source_host)))
 		why = BIDCTL_BAD_HOST;
 	if (why == 0 && (h.flags & BIDCTL_RESPONSE) != 0)
-		why = bidctl_hear_response(b, lls, &h);
+		why = bidctl_receive_response(b, lls, &h);
 	if (why != 0) {
 		xk_drop(self, m, why);
 		return;
 	}
 	xk_msg_free(m);
 	if (h.flags == BIDCTL_BCAST)
-		bidctl_hear_broadcast(b, &h);
+		bidctl_receive_broadcast(b, &h);
 	if ((h.flags & BIDCTL_QUERY) != 0)
 		xk_count(self, BIDCTL_QUERIES_IN);
 	if (h.flags == BIDCTL_QUERY)
-		bidctl_hear_query(b, lls, &h);
+		bidctl_receive_query(b, lls, &h);
 }
 
 /* ---- life ---- */

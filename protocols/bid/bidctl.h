@@ -1,7 +1,7 @@
 /*
- * bidctl.h - boot-id agreement: asks BIDCTL, or a protocol that stands in for it, which boot of a host is there.
+ * bidctl.h - boot-id agreement: asks BIDCTL, or a protocol that stands in for it, for the current boot of a host.
  *
- * A boot id is 64 bits, never 0, and never the same for two boots. A host tells each other host a different id, from
+ * A boot id is 64 bits, never 0, and never the same for two boots. A host gives each other host a different id, from
  * which the other ids cannot be derived. An id in a message is a hint; only an answer to BIDCTL's own question confirms
  * it.
  */
@@ -23,10 +23,10 @@ enum xk_bidctl_change {
 };
 
 /*
- * A protocol that is told of changes. The latest watcher is told first: uppers before lowers, so that BID lets a new
- * boot's messages up after all protocols above it have been told. Changes of one host are told one after the other; if
- * several come meanwhile, only the last one. changed runs as a shepherd and must not wait. The watcher is the
- * protocol's own, and watches until the kernel ends.
+ * A protocol that is notified of changes. The latest watcher is notified first: uppers before lowers, so that BID
+ * passes a new boot's messages up after all protocols above it have been notified. Changes of one host are reported one
+ * after the other; if several come meanwhile, only the last one. `changed` runs as a shepherd and must not wait. The
+ * watcher is the protocol's own, and watches until the kernel ends.
  */
 struct xk_bidctl_watcher {
 	struct xk_protocol *protocol;
@@ -85,11 +85,11 @@ xk_bidctl_confirm(struct xk_protocol *bidctl, uint32_t host, uint64_t *boot)
 
 /*
  * Reports a message from host with this boot id that came up lls (NULL: do not check its origin). Returns
- *	0		it is the confirmed boot, all watchers have been told, and host's latest answer came from there
+ *	0		the boot is confirmed, watchers were notified, and host's latest answer came from there
  *	-EREMCHG	it is the confirmed boot, but the message comes from elsewhere
  *	-EINPROGRESS	it is not the confirmed boot
  *	-EINVAL		host is no single host
- * After -EREMCHG and -EINPROGRESS a question is under way, or was suppressed by a rate limit. A host costs no memory
+ * After -EREMCHG and -EINPROGRESS a query is pending, or was suppressed by a rate limit. A host costs no memory
  * before its first answer. Any shepherd; never waits.
  */
 static inline int
@@ -98,7 +98,7 @@ xk_bidctl_check(struct xk_protocol *bidctl, uint32_t host, uint64_t boot, struct
 	return xk_bidctl_ops(bidctl)->check(bidctl, host, &boot, lls);
 }
 
-/* Sets *boot to the boot id of host if that is confirmed and told. Returns as xk_bidctl_check. */
+/* Sets *boot to the boot id of host if that is confirmed and watchers know it. Returns as xk_bidctl_check. */
 static inline int
 xk_bidctl_known(struct xk_protocol *bidctl, uint32_t host, uint64_t *boot)
 {

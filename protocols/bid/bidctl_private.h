@@ -43,18 +43,18 @@ struct bidctl_peer {
 	struct bidctl *bidctl;
 	uint32_t host;
 	uint32_t uses;
-	uint32_t holds; /* shepherds that use it again when they next have the lock */
-	bool asking;    /* a question with `tag` is under way */
-	bool paid;      /* by a message in its name: the question may be repeated once */
-	bool suspected; /* the host has announced a boot; the timer asks */
-	bool telling;   /* a shepherd is telling the watchers, until `told` equals `boot` */
-	uint64_t told;  /* the boot id that all watchers know; 0: none */
-	uint64_t way;   /* origin of its latest answer (bidctl_way); 0: only its address is known */
-	uint64_t last;  /* the boot id that was confirmed last, kept when the host is lost; 0: none */
+	uint32_t holds;    /* shepherds that use it again when they next have the lock */
+	bool asking;       /* a query with `tag` is pending */
+	bool paid;         /* by a message in its name: the question may be repeated once */
+	bool suspected;    /* the host has announced a boot; the timer asks */
+	bool notifying;    /* a shepherd is notifying the watchers, until `notified` equals `boot` */
+	uint64_t notified; /* the boot id that all watchers know; 0: none */
+	uint64_t origin;   /* origin of its latest answer (bidctl_origin); 0: only its address is known */
+	uint64_t last;     /* the boot id that was confirmed last, kept when the host is lost; 0: none */
 	uint64_t lost_ns;
 	struct bidctl_ended *ended; /* latest first */
 	uint32_t ended_count;
-	struct xk_retry retry; /* of the question; due_ns is also when a peer without one is looked at */
+	struct xk_retry retry; /* of the question; due_ns is also when a peer without one is checked */
 	struct xk_alarm alarm;
 	union { /* the first until it is retired */
 		struct {

@@ -7,8 +7,8 @@
 
 #include "xkernel/msg.h"
 
-#define XK_FROM_BOOT XK_KIND('f', 'r', 'o', 'm') /* on the way up: the sender's boot id */
-#define XK_FOR_BOOT XK_KIND('f', 'o', 'r', ' ')  /* on the way down: the only boot of the peer to send to */
+#define XK_FROM_BOOT XK_KIND('f', 'r', 'o', 'm') /* upward: the sender's boot id */
+#define XK_FOR_BOOT XK_KIND('f', 'o', 'r', ' ')  /* downward: the only boot of the peer to send to */
 
 /* Returns the sender's boot id of m, which came up; 0: unknown. */
 static inline uint64_t

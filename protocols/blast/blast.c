@@ -6,11 +6,11 @@
  *               after a later one, and it is as intact as the frames are. CHAN, above, adds the rest.
  * Spec:         the x-kernel's BLAST with a mask of 64 bits (O'Malley and Peterson 1992), numbers of each session's
  *               own, adaptive times, and bounds against strangers. The number of the protocol above is the same on both
- *               hosts. The byte with the width of the mask was padding: it tells hosts with another mask apart.
+ *               hosts. The byte with the width of the mask was padding: it identifies hosts with another mask.
  * Exchange:     short message     SEND, sequence 0, no fragments, no mask: nothing is kept, no timer runs
  *               long message      SEND for each fragment, which its bit in the mask names; all of one length, the last
  *                                 may be shorter
- *               something missing NACK, the mask says what has arrived; RETRANSMIT for each other fragment
+ *               something missing NACK, the mask names what has arrived; RETRANSMIT for each other fragment
  * Sender:       keeps the message for `keep` after its last frame, less where NACKs come sooner, and `give_up` in all;
  *               or until its ticket (ticket.h) is released. A push that finds no slot waits as `implicit` says, or,
  *               with a ticket that forbids that, ends the oldest copy of the peer with most copies, or of its own.
@@ -20,7 +20,7 @@
  * Strangers:    Unconfirmed hosts share one peer's limits. Each fragment allows one NACK, a confirmed host's three, and
  *               one more per 64 bytes.
  * Sessions:     one per (session below, protocol above). Where the protocol below has a session for each direction
- *               (VNET), a protocol that has enabled hears its peers on the passive one.
+ *               (VNET), a protocol that has enabled receives from its peers on the passive one.
  * Not done:     a NACK at once when the last fragment comes after a hole
  * Graph:        blast -> vnet, blast -> ip
  */
@@ -77,7 +77,7 @@ blast_header_pop(struct xk_msg *m, size_t length)
 
 /* ---- memory ---- */
 
-/* Only the holder of the lock takes, so the first object cannot be taken and given back meanwhile. */
+/* Only the holder of the lock takes, so the first object cannot be taken and returned between the two reads. */
 void *
 blast_spare_take(_Atomic(struct blast_spare *) *spares, size_t size)
 {

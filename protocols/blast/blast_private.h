@@ -21,7 +21,7 @@
 	D(BLAST_BAD_MASK, "bad_mask")                                                                                  \
 	D(BLAST_INCONSISTENT, "inconsistent") /* a fragment that does not fit the others of its message */             \
 	D(BLAST_DUPLICATE, "duplicate")                                                                                \
-	D(BLAST_UNKNOWN, "unknown") /* a fragment sent again for nobody */                                             \
+	D(BLAST_UNKNOWN, "unknown") /* a retransmitted fragment that no session awaits */                              \
 	D(BLAST_EVICTED, "evicted")                                                                                    \
 	D(BLAST_GAVE_UP, "gave_up")                                                                                    \
 	D(BLAST_NACK_UNKNOWN, "nack_unknown") /* for a message that is not kept */                                     \
@@ -95,7 +95,7 @@ struct blast_credit {
 };
 
 /*
- * A confirmed host: an upper has opened a session to it, or it has named the number of a message that went to it. All
+ * A confirmed host: an upper has opened a session to it, or it has named the number of a message sent to it. All
  * other hosts share `strangers`, since their addresses may be forged.
  */
 struct blast_peer {
@@ -121,7 +121,8 @@ struct blast {
 	struct blast_peer strangers;
 	struct xk_semaphore slots; /* for messages that are kept */
 
-	struct xk_lock lock; /* over what follows, and over what sessions, copies and partials say is under it */
+	struct xk_lock
+		lock; /* protects the fields below, and those of sessions, copies and partials that are marked so */
 	struct xk_event event;
 	uint64_t event_ns; /* when the event is due; UINT64_MAX: never */
 	struct blast_dues copies, partials;
@@ -237,7 +238,7 @@ void blast_due_remove(struct blast_dues *dues, struct blast_due *due);
 /* Adds a sample, at most nack_max. The lock is held. */
 void blast_estimate_add(const struct blast *blast, struct xk_estimate *estimate, uint64_t sample_ns);
 
-/* Returns what samples hardly ever exceed (first_ns: there is none), within nack_min and nack_max. */
+/* Returns a bound that samples rarely exceed (first_ns: there is none), within nack_min and nack_max. */
 uint64_t blast_estimate_bound(const struct blast *blast, const struct xk_estimate *estimate, uint64_t first_ns);
 
 /* Moves s to its confirmed peer; confirms: makes one if there is none. No lock is held. */
@@ -248,7 +249,7 @@ void blast_session_join(struct blast_session *s, bool confirms);
 /* A divide: sends m, which is longer than a frame, in fragments. */
 int blast_divide(struct xk_session *session, struct xk_msg *m);
 
-/* Frees the copy `number` of s: nobody will ask for it again. */
+/* Frees the copy `number` of s: no peer will ask for it again. */
 void blast_send_release(struct blast_session *s, uint64_t number);
 
 /* Ends the copy that is due first. Returns false if none is due at now_ns. */

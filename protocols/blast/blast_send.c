@@ -17,7 +17,7 @@ enum {
 	BLAST_FRAGMENT_AGAIN = 16, /* ... and of repeats of each fragment */
 };
 
-/* The limit of what a session sends again is for the current and the last half minute. */
+/* A session's retransmissions are limited over the current and the last half minute. */
 #define BLAST_HALF_NS UINT64_C(30000000000)
 
 /* ---- copies ---- */
@@ -176,9 +176,9 @@ blast_again_allows(const struct blast_session *s, size_t bytes, unsigned frames)
 }
 
 /*
- * Counts a message that was pushed before as sent again. Takes the lock itself. Returns
+ * Charges a message that was pushed before as a retransmission. Takes the lock itself. Returns
  *	0
- *	-EAGAIN		the session has lately sent nothing new (its peer may have moved here): count the message as new
+ *	-EAGAIN		nothing new was sent recently (the peer may have moved here): count the message as new
  *	-ENOBUFS	too much was sent again
  */
 static int
@@ -232,9 +232,9 @@ blast_send_kept(struct blast_copy *copy, unsigned i, enum blast_op op)
 }
 
 /*
- * Sends all fragments of copy for the first time. They are cut from m, not from what is kept: a fragment that begins with
- * a segment of m then has room for its headers. The peer will ask for those that cannot be sent after the first. Takes
- * m. Returns 0, or -errno if nothing was sent: then copy is on no list.
+ * Sends all fragments of copy for the first time. They are cut from m, not from what is kept: a fragment that begins
+ * with a segment of m then has room for its headers. The peer will ask for those that cannot be sent after the first.
+ * Takes m. Returns 0, or -errno if nothing was sent: then copy is on no list.
  */
 static int
 blast_send_all(struct blast *blast, struct blast_copy *copy, struct xk_msg *m)

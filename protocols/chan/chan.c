@@ -4,8 +4,8 @@
  * Promise:      Each call ends exactly once, by its deadline: with the handler's reply or with an error. Within one
  *               boot of client and server the handler runs at most once for it, and exactly once if it ends with a
  *               reply. Requests and replies never reach another boot than the one the channel was opened to. Handlers
- *               of one channel run one after the other. This assumes that BID keeps its promise, and that no message
- *               is under way for longer than half of the server's `lifetime` or than 2^31 calls of its channel.
+ *               of one channel run one after the other. This assumes that BID keeps its promise, and that no message is
+ *               in flight for longer than half of the server's `lifetime` or than 2^31 calls of its channel.
  * Spec:         the x-kernel's CHAN (O'Malley and Peterson, "A dynamic network architecture", 1992) with another
  *               header:
  *
@@ -16,10 +16,10 @@
  *
  * Participants: none of its own; those given to open go on to BID
  * Sessions:     Each open gives another channel, for one call at a time. A server's session appears with the first
- *               request and stays until nothing was heard of it for `lifetime`, since it knows which calls were run.
- * Errors:       -ETIMEDOUT, -ECONNRESET (the server has rebooted or is lost: open another channel), -ECONNREFUSED
- *               (nobody has enabled the protocol, or too many call), -EBUSY, -EMSGSIZE, -ENOBUFS, -ECANCELED; a
- *               handler's own error, as -EREMOTEIO if it could be taken for one of these. After the first two,
+ *               request and stays until it has been silent for `lifetime`, since it knows which calls were run.
+ * Errors:       -ETIMEDOUT, -ECONNRESET (the server has rebooted or is lost: open another channel), -ECONNREFUSED (the
+ *               protocol is not enabled, or there are too many callers), -EBUSY, -EMSGSIZE, -ENOBUFS, -ECANCELED; a
+ *               handler's own error, as -EREMOTEIO if it could be mistaken for one of these. After the first two,
  *               -ECANCELED and -EREMOTEIO the call may have been run.
  * Graph:        chan -> bid, chan -> bidctl
  */
@@ -137,17 +137,17 @@ chan_send(struct chan_end *e, struct xk_msg *m, uint32_t sequence, unsigned flag
 
 /* A client's ack bears the sequence number after that of the reply, like the request that makes it superfluous. */
 void
-chan_say(struct xk_protocol *self, struct xk_session *lls, const struct chan_header *h, enum chan_word word)
+chan_answer(struct xk_protocol *self, struct xk_session *lls, const struct chan_header *h, enum chan_answer kind)
 {
 	unsigned direction = ~h->flags & CHAN_FROM_CLIENT;
-	struct chan_header answer = { h->channel, h->number, h->sequence, (uint16_t)((unsigned)word | direction),
-				      (uint16_t)((unsigned)word >> 16) };
+	struct chan_header answer = { h->channel, h->number, h->sequence, (uint16_t)((unsigned)kind | direction),
+				      (uint16_t)((unsigned)kind >> 16) };
 	struct xk_msg *m;
 
-	if (word == CHAN_SAY_NOTHING)
+	if (kind == CHAN_ANSWER_NOTHING)
 		return;
-	answer.sequence += word == CHAN_SAY_ACK && direction == CHAN_FROM_CLIENT;
-	xk_count(self, word == CHAN_SAY_ACK ? CHAN_ACKED : word == CHAN_SAY_NACK ? CHAN_ASKED : CHAN_REJECTED);
+	answer.sequence += kind == CHAN_ANSWER_ACK && direction == CHAN_FROM_CLIENT;
+	xk_count(self, kind == CHAN_ANSWER_ACK ? CHAN_ACKED : kind == CHAN_ANSWER_NACK ? CHAN_ASKED : CHAN_REJECTED);
 	m = xk_msg_new(xk_platform_of(self), CHAN_HEADER_LEN);
 	if (m == NULL)
 		return;
@@ -229,7 +229,7 @@ chan_demux_any(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *
 	xk_pop(s, lls, m, p);
 }
 
-/* Finds the session of the usual message, on the channel of the last one, by a few comparisons. */
+/* Finds the session of a usual message, on the channel of the last one, by a few comparisons. */
 static void
 chan_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 {
@@ -265,15 +265,14 @@ static const struct xk_setting chan_settings[] = {
 	XK_SETTING(TIME, struct chan, timeouts.min_ns, "timeout_min", "shortest timeout that measuring sets",
 		   .initial = "10ms", .min = 1000, .max = CHAN_HOUR_NS),
 	XK_SETTING(TIME, struct chan, timeouts.max_ns, "timeout_max",
-		   "longest timeout that measuring and doubling set; how often a server at work is asked",
+		   "longest timeout that measuring and doubling set; how often a busy server is probed",
 		   .initial = "2s", .min = 1000, .max = CHAN_HOUR_NS),
-	XK_SETTING(TIME, struct chan, deadline_ns, "deadline",
-		   "time that a call may take, unless its caller sets another", .initial = "60s", .min = 1000,
-		   .max = 24 * CHAN_HOUR_NS),
+	XK_SETTING(TIME, struct chan, deadline_ns, "deadline", "longest time of a call, unless its caller sets another",
+		   .initial = "60s", .min = 1000, .max = 24 * CHAN_HOUR_NS),
 	XK_SETTING(TIME, struct chan, silence_ns, "silence", "time without any answer before a call fails",
 		   .initial = "20s", .min = 1000, .max = CHAN_HOUR_NS),
 	XK_SETTING(UINT, struct chan, retries, "retries",
-		   "questions whether a reply has arrived, before the server discards it", .initial = "8", .max = 1000),
+		   "probes for the arrival of a reply, before the server discards it", .initial = "8", .max = 1000),
 	XK_SETTING(TIME, struct chan, lifetime_ns, "lifetime",
 		   "time that a server remembers a silent channel; at least twice silence", .initial = "120s",
 		   .min = 1000, .max = 24 * CHAN_HOUR_NS),

@@ -12,10 +12,10 @@ enum {
 	CHAN_MEASURE_EACH = 8, /* calls to a measured round trip while the timeout is at its minimum */
 };
 
-/* What is left to do when an end's lock has been given back. */
+/* Work left to do after an end's lock is released. */
 struct chan_after {
 	struct xk_ticket ticket; /* to release */
-	enum chan_word word;     /* to answer */
+	enum chan_answer kind;   /* to answer */
 	struct xk_msg *m;        /* to send again, or a question to ask; NULL: nothing */
 	uint32_t sequence;
 	unsigned flags, status; /* of m; flags 0: it must not be sent */
@@ -77,7 +77,8 @@ chan_end_release(struct xk_ticket *ticket)
 }
 
 /*
- * Drops the copy: the message is not sent again. Moves the ticket to *ticket, for the caller to release without the lock.
+ * Drops the copy: the message is not sent again. Moves the ticket to *ticket, for the caller to release without the
+ * lock.
  */
 static inline void
 chan_end_forget(struct chan_end *e, struct xk_ticket *ticket)
@@ -198,7 +199,7 @@ chan_end_measure(struct chan_end *e, uint64_t sample_ns)
  *           +--------+ ------------------> +--------+ --+  time-out: REQ(n, ack?) or probe(n, ack?)
  *           |  IDLE  |                     |  SENT  |   |  "ack": the server has it; probes from now on
  *           +--------+ <------------------ +--------+ <-+  "nack": REQ(n)
- *               ^   async: done is told        |           "ack?": NACK(n), the reply was missed
+ *               ^   async: done called         |           "ack?": NACK(n), the reply was missed
  *               |                              |  sync
  *               |  the shepherd fetches it +--------+      (a reply, an error, the deadline, silence, ABORT,
  *               +------------------------- | ENDED  |       a reboot of the server end SENT)
@@ -208,7 +209,7 @@ chan_end_measure(struct chan_end *e, uint64_t sample_ns)
  * disabled end fail.
  */
 
-/* Ends the call under way. The lock is held. */
+/* Ends the call in progress. The lock is held. */
 static inline void
 chan_client_end(struct chan_client *c, int result, struct xk_msg *reply, struct chan_after *after)
 {
@@ -228,7 +229,7 @@ chan_client_end(struct chan_client *c, int result, struct xk_msg *reply, struct 
 	}
 }
 
-/* Ends the call under way, if there is one, without an answer. The lock is held. */
+/* Ends the call in progress, if there is one, without an answer. The lock is held. */
 static void
 chan_client_give_up(struct chan_end *e, int result, struct chan_after *after)
 {
@@ -302,7 +303,7 @@ chan_client_call(struct xk_session *session, struct xk_msg *m, struct xk_msg **r
 {
 	struct chan_client *c = (struct chan_client *)session;
 	int status = chan_client_begin(c, m, NULL);
-	struct chan_after after; /* for its ticket: nobody else is to be told */
+	struct chan_after after; /* for its ticket: there is nobody else to notify */
 	bool ended = false;
 
 	if (status != 0)
@@ -326,7 +327,7 @@ chan_client_call(struct xk_session *session, struct xk_msg *m, struct xk_msg **r
 	return status;
 }
 
-/* Does what is due at a client. Returns when to look again, or XK_NEVER. The lock is held. */
+/* Does what is due at a client. Returns the time of the next check, or XK_NEVER. The lock is held. */
 static uint64_t
 chan_client_tick(struct chan_end *e, uint64_t now_ns, struct chan_after *after)
 {
@@ -352,7 +353,7 @@ chan_client_tick(struct chan_end *e, uint64_t now_ns, struct chan_after *after)
 
 /* ---- the client: what the server says ---- */
 
-/* Returns what the caller gets. A server itself only refuses a call, or says that the reply is gone. */
+/* Returns what the caller gets. A server itself only refuses a call, or reports that the reply is gone. */
 static int
 chan_client_status(unsigned flags, int status)
 {
@@ -363,9 +364,12 @@ chan_client_status(unsigned flags, int status)
 	return status == ETIMEDOUT || status == ECONNREFUSED ? -status : -EREMOTEIO;
 }
 
-/* Decides what a word of the server changes and draws. Returns 0, or the reason to drop it. The lock is held. */
+/*
+ * Applies a control message of the server, and decides what answers it. Returns 0, or the reason to drop it. The lock
+ * is held.
+ */
 static unsigned
-chan_client_judge(struct chan_end *e, const struct chan_header *h, struct chan_after *after)
+chan_client_receive_control(struct chan_end *e, const struct chan_header *h, struct chan_after *after)
 {
 	struct chan_client *c = (struct chan_client *)e;
 	uint64_t now_ns = xk_now_ns(e->session.protocol);
@@ -375,7 +379,7 @@ chan_client_judge(struct chan_end *e, const struct chan_header *h, struct chan_a
 	if (h->sequence != e->sequence)
 		return CHAN_UNASKED;
 	if (h->flags & CHAN_ACK_REQUESTED) /* has the reply arrived? */
-		after->word = waits ? CHAN_SAY_NACK : CHAN_SAY_ACK;
+		after->kind = waits ? CHAN_ANSWER_NACK : CHAN_ANSWER_ACK;
 	if (!waits)
 		return 0;
 	e->received_ns = now_ns;
@@ -386,7 +390,7 @@ chan_client_judge(struct chan_end *e, const struct chan_header *h, struct chan_a
 		why = chan_end_repeat(e, now_ns, after);
 		if (after->flags != 0) {
 			c->acked = false;
-			e->retry.tries++; /* the reply will not tell how long a round trip is */
+			e->retry.tries++; /* the reply will not show how long a round trip is */
 			e->retry.due_ns = now_ns + e->retry.timeout_ns;
 		}
 	}
@@ -481,7 +485,7 @@ chan_server_run(struct chan_end *e, struct xk_msg *m, uint32_t sequence)
 
 		xk_msg_free(reply);
 		if (counter == CHAN_ABANDONED)
-			chan_say(self, e->session.lls, &h, CHAN_SAY_NACK);
+			chan_answer(self, e->session.lls, &h, CHAN_ANSWER_NACK);
 	} else if (xk_likely(reply != NULL)) {
 		chan_send(e, reply, sequence, flags, error);
 	}
@@ -497,9 +501,9 @@ chan_server_is_enabled(const struct chan_end *e)
 	return enable != NULL && enable->hlp_receive == xk_hlp_receive(&e->session);
 }
 
-/* As chan_client_judge, for what a client says, except requests that can be run. */
+/* As chan_client_receive_control, for a client's messages, except requests that can be run. */
 static unsigned
-chan_server_judge(struct chan_end *e, const struct chan_header *h, struct chan_after *after)
+chan_server_receive_control(struct chan_end *e, const struct chan_header *h, struct chan_after *after)
 {
 	struct xk_protocol *self = e->session.protocol;
 	int32_t ahead = (int32_t)(h->sequence - e->sequence);
@@ -518,12 +522,12 @@ chan_server_judge(struct chan_end *e, const struct chan_header *h, struct chan_a
 			if ((int32_t)(h->sequence - e->newer) > 0)
 				e->newer = h->sequence;
 			if (h->flags & CHAN_ACK_REQUESTED)
-				after->word = CHAN_SAY_ACK;
+				after->kind = CHAN_ANSWER_ACK;
 			return is_request ? CHAN_BUSY : 0;
 		}
 		if (e->state == CHAN_SENT)
 			chan_end_forget(e, &after->ticket);
-		after->word = chan_server_is_enabled(e) ? CHAN_SAY_NACK : CHAN_SAY_REFUSED;
+		after->kind = chan_server_is_enabled(e) ? CHAN_ANSWER_NACK : CHAN_ANSWER_REFUSED;
 		return is_request ? XK_DROP_NO_SESSION : 0;
 	}
 	e->received_ns = now_ns = xk_now_ns(self);
@@ -545,13 +549,13 @@ chan_server_judge(struct chan_end *e, const struct chan_header *h, struct chan_a
 		if (early != 0)
 			return early;
 		if (after->flags == 0)
-			after->word = CHAN_SAY_ACK;
+			after->kind = CHAN_ANSWER_ACK;
 		else
 			xk_count(self, CHAN_REPEATED);
 	} else if (e->state == CHAN_IDLE) {
-		after->word = CHAN_SAY_GONE;
+		after->kind = CHAN_ANSWER_GONE;
 	} else if (!(h->flags & CHAN_NEGATIVE_ACK)) {
-		after->word = CHAN_SAY_ACK;
+		after->kind = CHAN_ANSWER_ACK;
 	}
 	return why;
 }
@@ -590,9 +594,9 @@ chan_server_tick(struct chan_end *e, uint64_t now_ns, struct chan_after *after)
 
 /* ---- events: the timer, and messages ---- */
 
-/* Lets go of a copy below, and tells the caller of the call that has ended. */
+/* Releases a copy below, and notifies the caller of the call that has ended. */
 static inline void
-chan_client_tell(struct chan_end *e, struct chan_after *after)
+chan_client_notify(struct chan_end *e, struct chan_after *after)
 {
 	chan_end_release(&after->ticket);
 	if (after->call != NULL)
@@ -601,14 +605,14 @@ chan_client_tell(struct chan_end *e, struct chan_after *after)
 		xk_semaphore_signal(&((struct chan_client *)e)->ended);
 }
 
-/* Does what is left after an event: sends, lets go of a copy below, and tells the caller of a call that has ended. */
+/* Does what is left after an event: sends, releases a copy below, and notifies the caller of a call that has ended. */
 static void
 chan_end_finish(struct chan_end *e, struct chan_after *after)
 {
 	if (after->m != NULL)
 		chan_send(e, after->m, after->sequence, after->flags | CHAN_AGAIN, after->status);
 	if (after->ended)
-		chan_client_tell(e, after);
+		chan_client_notify(e, after);
 	else
 		chan_end_release(&after->ticket);
 }
@@ -626,15 +630,16 @@ chan_end_expire(struct xk_alarm *alarm, uint64_t now_ns)
 
 /* Handles m, which brings neither a reply nor a request that can be run. Gives the lock back, which is held. */
 XK_APART static void
-chan_end_pop_word(struct chan_end *e, struct xk_session *lls, struct xk_msg *m, const void *hdr)
+chan_end_pop_control(struct chan_end *e, struct xk_session *lls, struct xk_msg *m, const void *hdr)
 {
 	const struct chan_header h = chan_header_load(hdr);
 	struct xk_protocol *self = e->session.protocol;
-	struct chan_after after = { .word = CHAN_SAY_NOTHING };
-	unsigned why = e->is_server ? chan_server_judge(e, &h, &after) : chan_client_judge(e, &h, &after);
+	struct chan_after after = { .kind = CHAN_ANSWER_NOTHING };
+	unsigned why =
+		e->is_server ? chan_server_receive_control(e, &h, &after) : chan_client_receive_control(e, &h, &after);
 
 	xk_unlock(&e->lock);
-	chan_say(self, lls, &h, after.word);
+	chan_answer(self, lls, &h, after.kind);
 	chan_end_finish(e, &after);
 	if (why == 0)
 		xk_msg_free(m);
@@ -646,7 +651,7 @@ chan_end_pop_word(struct chan_end *e, struct xk_session *lls, struct xk_msg *m, 
 XK_APART static void
 chan_client_ack(struct xk_protocol *self, struct xk_session *lls, const struct chan_header *h)
 {
-	chan_say(self, lls, h, CHAN_SAY_ACK);
+	chan_answer(self, lls, h, CHAN_ANSWER_ACK);
 }
 
 static void
@@ -661,7 +666,7 @@ chan_client_pop(struct xk_session *session, struct xk_session *lls, struct xk_ms
 
 	xk_lock(&e->lock);
 	if (xk_unlikely(!(h.flags & (CHAN_USER_MSG | CHAN_ERROR)))) {
-		chan_end_pop_word(e, lls, m, hdr);
+		chan_end_pop_control(e, lls, m, hdr);
 		return;
 	}
 	is_current = h.sequence == e->sequence;
@@ -685,7 +690,7 @@ chan_client_pop(struct xk_session *session, struct xk_session *lls, struct xk_ms
 	}
 	if (xk_unlikely(h.status != 0))
 		xk_msg_free(m);
-	chan_client_tell(e, &after);
+	chan_client_notify(e, &after);
 }
 
 static void
@@ -698,7 +703,7 @@ chan_server_pop(struct xk_session *session, struct xk_session *lls, struct xk_ms
 	xk_lock(&e->lock);
 	if (xk_unlikely(!(h.flags & CHAN_USER_MSG) || (int32_t)(h.sequence - e->sequence) <= 0 || e->disabled ||
 			e->state == CHAN_EXECUTE || !chan_server_is_enabled(e))) {
-		chan_end_pop_word(e, lls, m, hdr);
+		chan_end_pop_control(e, lls, m, hdr);
 		return;
 	}
 	chan_end_forget(e, &ticket); /* the request acknowledges the last reply */
@@ -789,7 +794,7 @@ chan_end_let_go(struct xk_session *session)
 		xk_session_release(session);
 }
 
-/* A call is under way only if the kernel ends, since a pending timer has a reference. Its caller is not told. */
+/* A call is in progress only if the kernel ends, since a pending timer has a reference. Its caller is not notified. */
 static void
 chan_end_close(struct xk_session *session)
 {
@@ -946,13 +951,13 @@ chan_end_accept(struct chan *chan, struct xk_session *lls, struct xk_msg *m, con
 	struct xk_protocol *self = &chan->protocol;
 	const struct xk_enable *enable = xk_table_enabled(self, xk_table_number_key(h->number));
 	bool is_request = (h->flags & CHAN_USER_MSG) != 0, asks = (h->flags & CHAN_ACK_REQUESTED) != 0;
-	enum chan_word word = CHAN_SAY_NOTHING;
+	enum chan_answer kind = CHAN_ANSWER_NOTHING;
 	unsigned why = XK_DROP_NO_SESSION;
 	struct xk_session *session;
 
 	if (!(h->flags & CHAN_FROM_CLIENT)) {
-		if (asks) /* nobody waits for that reply any more */
-			word = CHAN_SAY_ACK;
+		if (asks) /* no caller waits for that reply any more */
+			kind = CHAN_ANSWER_ACK;
 	} else {
 		if (is_request && chan_age_ns(h->status) > chan->lifetime_ns / 2)
 			why = CHAN_STALE;
@@ -961,13 +966,13 @@ chan_end_accept(struct chan *chan, struct xk_session *lls, struct xk_msg *m, con
 		if (why == 0)
 			return session;
 		if (why == CHAN_STALE)
-			word = CHAN_SAY_GONE;
+			kind = CHAN_ANSWER_GONE;
 		else if (enable == NULL ? h->flags != CHAN_FROM_CLIENT : why == CHAN_TOO_MANY || why == XK_DROP_REFUSED)
-			word = CHAN_SAY_REFUSED;
+			kind = CHAN_ANSWER_REFUSED;
 		else if (enable != NULL && !is_request && asks)
-			word = CHAN_SAY_NACK;
+			kind = CHAN_ANSWER_NACK;
 	}
-	chan_say(self, lls, h, word);
+	chan_answer(self, lls, h, kind);
 	xk_drop(self, m, why);
 	return NULL;
 }

@@ -4,16 +4,16 @@
  *
  *     rebooted       clients' ends fail their calls and stay unusable; the rest is forgotten, and replies of handlers
  *                    that still run are suppressed
- *     is lost        clients' ends fail; the rest stays: the host may be alive, and requests that were run may still
- *                    be under way
+ *     is lost        clients' ends fail; the rest stays: the host may be alive, and requests that were run may
+ *                    still be in flight
  *     is met         nothing changes if it is the boot that was lost; otherwise as for a reboot
  *
  * When all `channels` are in use, a new channel evicts one of the client that has the most (share.h). The comparison
  * goes from stations (link addresses) through their networks (256 addresses each) to the hosts in a network, so 64
- * addresses of one machine count as one station, and a host below an equal share loses nothing. If nobody has more than
+ * addresses of one machine count as one station, and a host below an equal share loses nothing. If none has more than
  * the newcomer would have, one of its own goes. A host also costs channels / hosts - 1 channels, so that this table
- * fills before those of BID and BIDCTL: these remember each client for CHAN's sake, and cannot tell anybody that they
- * are full.
+ * fills before those of BID and BIDCTL: these remember each client for CHAN's sake, and cannot report that they are
+ * full.
  *
  * A host loses its oldest idle channel; to another host also one whose reply is not acknowledged; never one whose
  * handler runs. The channel's number and sequence are remembered for `lifetime`, so that nothing runs twice.
@@ -24,7 +24,7 @@
 
 enum {
 	CHAN_NETWORK_BITS = 8, /* low bits of an address: the host within its network */
-	CHAN_LOOKED_AT = 32,   /* channels of a host that are tried for eviction */
+	CHAN_TRIED = 32,       /* channels of a host that are tried for eviction */
 	CHAN_MEMORIES = 16,    /* memories per `channels`; half of that if a host evicts its own channels */
 };
 
@@ -202,13 +202,13 @@ chan_peer_disable(struct chan_ends *taken)
 
 /*
  * Returns the channel of peer to evict, locked and referenced; any: its reply need not be acknowledged. NULL: none.
- * Looks at some channels, idle ones first, and begins with others the next time.
+ * Tries some channels, idle ones first, and begins with others the next time.
  */
 static struct chan_end *
 chan_share_choose(struct chan_peer *peer, bool any)
 {
 	struct chan_ends *ends = &peer->ends[true];
-	unsigned count = peer->served < CHAN_LOOKED_AT ? peer->served : CHAN_LOOKED_AT;
+	unsigned count = peer->served < CHAN_TRIED ? peer->served : CHAN_TRIED;
 
 	for (unsigned i = 0; i < (any ? 2 * count : count); i++) {
 		struct chan_end *e = TAILQ_FIRST(ends);

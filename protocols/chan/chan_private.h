@@ -63,13 +63,13 @@ enum chan_flags {
 	CHAN_AGAIN = 1 << 17,    /* the message was sent before */
 };
 
-/* What a header alone says: flags and, 16 bits above them, a status. */
-enum chan_word {
-	CHAN_SAY_NOTHING = -1,
-	CHAN_SAY_ACK = 0,
-	CHAN_SAY_NACK = CHAN_NEGATIVE_ACK,
-	CHAN_SAY_GONE = CHAN_ERROR | ETIMEDOUT << 16, /* the call was run, or may have been; there is no reply */
-	CHAN_SAY_REFUSED = CHAN_ERROR | ECONNREFUSED << 16,
+/* The answers of a header alone: flags and, 16 bits above them, a status. */
+enum chan_answer {
+	CHAN_ANSWER_NOTHING = -1,
+	CHAN_ANSWER_ACK = 0,
+	CHAN_ANSWER_NACK = CHAN_NEGATIVE_ACK,
+	CHAN_ANSWER_GONE = CHAN_ERROR | ETIMEDOUT << 16, /* the call was run, or may have been; there is no reply */
+	CHAN_ANSWER_REFUSED = CHAN_ERROR | ECONNREFUSED << 16,
 };
 
 enum {
@@ -91,7 +91,7 @@ XK_HEADER(chan_wire, CHAN_HEADER);
 
 enum { CHAN_HEADER_LEN = XK_HEADER_LEN(chan_wire) };
 
-/* What the header of a message says, but for its length. */
+/* The header of a message, but for its length. */
 struct chan_header {
 	uint32_t channel, number; /* number: of the protocol above */
 	uint32_t sequence;
@@ -208,7 +208,7 @@ struct chan_end {
 	unsigned measure_in;   /* at a client: calls until a round trip is measured again */
 	struct xk_round_trip round_trip;
 	uint64_t sent_ns;        /* when the message was sent last */
-	uint64_t received_ns;    /* when the other end was heard last */
+	uint64_t received_ns;    /* when the last message of the other end came */
 	struct chan_copy copy;   /* in CHAN_SENT, of the message */
 	struct xk_ticket ticket; /* for the copy of a protocol below */
 };
@@ -231,7 +231,7 @@ chan_of(const struct chan_end *end)
 	return (struct chan *)end->session.protocol;
 }
 
-/* Sessions are aligned, so the last bit of an address can tell the two ends of a channel apart. */
+/* Sessions are aligned, so the last bit of an address can distinguish the two ends of a channel. */
 static inline struct xk_key
 chan_key(const struct xk_session *lls, uint32_t number, uint32_t channel, bool is_server)
 {
@@ -292,19 +292,19 @@ void chan_peer_changed(const struct xk_bidctl_watcher *watcher, enum xk_bidctl_c
 /* Handles the event `forget`. */
 void chan_peer_expire(struct xk_event *event, void *argument);
 
-/* Lets go of all peers when the kernel ends. No timer fires any more. */
+/* Frees all peers when the kernel ends. No timer fires any more. */
 void chan_peer_fini(struct chan *chan);
 
 /* ---- chan.c ---- */
 
 /*
- * Sends m, which is taken, as the request or reply `sequence` of e, or as a word about it. Waits only if flags contain
- * CHAN_MAY_WAIT: messages from a peer must not make it wait.
+ * Sends m, which is taken, as the request or reply `sequence` of e, or as a control message about it. Waits only if
+ * flags contain CHAN_MAY_WAIT: messages from a peer must not make it wait.
  */
 void chan_send(struct chan_end *e, struct xk_msg *m, uint32_t sequence, unsigned flags, unsigned status);
 
 /* Answers h, which came up lls, by a header alone. */
-void chan_say(struct xk_protocol *self, struct xk_session *lls, const struct chan_header *h, enum chan_word word);
+void chan_answer(struct xk_protocol *self, struct xk_session *lls, const struct chan_header *h, enum chan_answer kind);
 
 /* ---- chan_end.c; a pop's hdr is the address of the header, in front of the message ---- */
 

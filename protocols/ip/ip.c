@@ -236,7 +236,9 @@ ip_init(struct xk_protocol *self)
 
 /* ---- sessions ---- */
 
-/* `how` is a header such as the session will receive; without a version, it is no message's, but an upper's that opens. */
+/*
+ * `how` is a header such as the session will receive; without a version, it is no message's, but an upper's that opens.
+ */
 static int
 ip_setup(struct xk_session *session, const void *how)
 {
@@ -267,7 +269,7 @@ ip_setup(struct xk_session *session, const void *how)
 	XK_PUT(ip, flags, sends->header, ip->pmtu ? IP_FLAG_DONT_FRAGMENT : 0);
 	XK_PUT(ip, ttl, sends->header, ip->ttl);
 	XK_PUT(ip, source, sends->header, local);
-	/* a key of its own lls: a path would outlast the open that makes another session hear that one */
+	/* a key of its own lls: a path would outlast the open that makes another session receive from that one */
 	sends->is_path = xk_table_find(&ip->protocol, ip_key(h.protocol, h.source, h.destination, NULL)) == NULL;
 	return 0;
 }
@@ -351,8 +353,8 @@ ip_refused(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 }
 
 /*
- * Of the first session of these addresses; of one that lls has for itself, if there is one, or if the first is not to hear
- * what comes up lls.
+ * Returns the key of the first session of these addresses; or of one that belongs to lls alone, if there is one or the
+ * first does not accept what comes up lls.
  */
 static struct xk_key
 ip_key_of(struct xk_protocol *self, struct xk_session *lls, const uint8_t *p)
@@ -564,15 +566,13 @@ static const struct xk_setting ip_settings[] = {
 	XK_SETTING(BOOL, struct ip, forward, "forward",
 		   "whether to forward datagrams for other hosts, as a router does", .initial = "no"),
 	XK_SETTING(BOOL, struct ip, pmtu, "pmtu",
-		   "whether to discover the MTU of paths: whole datagrams are sent with \"do not fragment\"",
-		   .initial = "no"),
-	XK_SETTING(TIME, struct ip, pmtu_timeout_ns, "pmtu_timeout", "time to believe in an MTU below that of the link",
+		   "whether to discover path MTUs: whole datagrams are sent with \"do not fragment\"", .initial = "no"),
+	XK_SETTING(TIME, struct ip, pmtu_timeout_ns, "pmtu_timeout", "lifetime of a path MTU below the link's",
 		   .initial = "600s", .min = 1000000, .max = UINT64_C(86400000000000)),
 	XK_SETTING(UINT, struct ip, pmtu_entries, "pmtu_entries",
-		   "maximum number of hosts for which that is remembered", .initial = "64", .min = 1, .max = 65536),
-	XK_SETTING(UINT, struct ip, pmtu_min, "pmtu_min",
-		   "least MTU of a path that is believed; smaller ones are raised to this", .initial = "552",
-		   .min = IP_MTU_MIN, .max = 65535),
+		   "maximum number of hosts whose path MTU is remembered", .initial = "64", .min = 1, .max = 65536),
+	XK_SETTING(UINT, struct ip, pmtu_min, "pmtu_min", "least path MTU accepted; smaller ones are raised to this",
+		   .initial = "552", .min = IP_MTU_MIN, .max = 65535),
 	{ .name = NULL },
 };
 

@@ -19,7 +19,7 @@ enum {
  */
 #define XK_IP_LAZY (UINT64_C(1) << 32)
 
-/* An arrived datagram that will be neither delivered nor forwarded; its sender may have to be told. */
+/* An arrived datagram that will be neither delivered nor forwarded; its sender may have to be notified. */
 struct xk_ip_trouble {
 	enum xk_fault fault;
 	uint32_t mtu;           /* XK_FAULT_TOO_BIG */
@@ -35,7 +35,7 @@ struct xk_ip_trouble {
 	size_t skip;
 };
 
-/* The protocol that tells senders of faults. `send` may not wait. */
+/* The protocol that reports faults to senders. `send` may not wait. */
 struct xk_ip_errors {
 	struct xk_protocol *protocol;
 	void (*send)(struct xk_protocol *protocol, const struct xk_ip_trouble *trouble);
@@ -52,10 +52,10 @@ struct xk_ip_fault {
 
 /* The neighbour_ops of IP's type. */
 struct xk_ip_ops {
-	/* Makes *errors (copied) tell senders of faults. Returns 0, or -EADDRINUSE if another does. From init. */
+	/* Makes *errors (copied) report faults to senders. Returns 0, or -EADDRINUSE if another does. From init. */
 	int (*set_errors)(struct xk_protocol *ip, const struct xk_ip_errors *errors);
 	/*
-	 * Tells the protocol above whose datagram fault quotes. Returns 0, or -ENOENT: we cannot have sent it. A
+	 * Notifies the protocol above whose datagram fault quotes. Returns 0, or -ENOENT: we cannot have sent it. A
 	 * shepherd; never waits.
 	 */
 	int (*report)(struct xk_protocol *ip, const struct xk_ip_fault *fault);
@@ -82,7 +82,7 @@ xk_ip_below(const struct xk_protocol *self)
 }
 
 /*
- * Has the sender of m told of a fault (not XK_FAULT_HEADER). m came up the session of IP at or below lls, and the
+ * Has a fault reported to the sender of m (not XK_FAULT_HEADER). m came up the session of IP at or below lls, and the
  * protocols above IP took `popped` bytes off it. m stays the caller's, to be dropped. Any shepherd; never waits.
  */
 static inline void

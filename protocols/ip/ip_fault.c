@@ -1,11 +1,11 @@
 /*
- * ip_fault.c - faults: tells senders of datagrams that end here, takes reports on our own datagrams, and keeps the MTUs
- * of paths. See ip.c.
+ * ip_fault.c - faults: notifies senders of datagrams that end here, takes reports on our own datagrams, and keeps path
+ * MTUs. See ip.c.
  *
- * A report is believed only if it quotes a datagram that we may have sent: a session must have its addresses and
+ * A report is accepted only if it quotes a datagram that we may have sent: a session must have its addresses and
  * protocol, and the upper must know the conversation (udp: the ports). A report of a smaller MTU must also quote a
  * datagram that forbade fragmentation, was longer than the reported MTU, could be sent on the session, and had one of
- * the identifications last sent to that host. No MTU below `pmtu_min` is believed; few hosts are remembered, and for a
+ * the identifications last sent to that host. No MTU below `pmtu_min` is accepted; few hosts are remembered, and for a
  * limited time (RFC 1191, 5927).
  */
 #include <errno.h>
@@ -16,7 +16,7 @@
 
 enum {
 	IP_FAULT_IDS = 4096, /* identifications that a session accepts as recently sent */
-	IP_PATH_TICKS = 16,  /* a path's time, in ticks; up to one tick is added */
+	IP_PMTU_TICKS = 16,  /* a path's time, in ticks; up to one tick is added */
 };
 
 /* ---- datagrams of others ---- */
@@ -92,10 +92,10 @@ ip_fault_unsent(struct xk_protocol *self, struct xk_fault_report *report)
 /* ---- paths ---- */
 
 /* Returns the entry of host, or NULL. The table is small, and not used by messages. */
-static struct ip_path *
-ip_path_find(const struct ip *ip, uint32_t host)
+static struct ip_pmtu *
+ip_pmtu_find(const struct ip *ip, uint32_t host)
 {
-	for (struct ip_path *path = ip->path; path < ip->path + ip->pmtu_entries; path++)
+	for (struct ip_pmtu *path = ip->path; path < ip->path + ip->pmtu_entries; path++)
 		if (path->mtu != 0 && path->host == host)
 			return path;
 	return NULL;
@@ -103,7 +103,7 @@ ip_path_find(const struct ip *ip, uint32_t host)
 
 /* Returns the longest payload that s sends in one piece on a path of this MTU; 0: the link's. */
 static uint32_t
-ip_path_payload(const struct ip_session *s, uint32_t mtu)
+ip_pmtu_payload(const struct ip_session *s, uint32_t mtu)
 {
 	return mtu == 0 || mtu - IP_HEADER_LEN > s->link_max ? s->link_max : mtu - IP_HEADER_LEN;
 }
@@ -111,7 +111,7 @@ ip_path_payload(const struct ip_session *s, uint32_t mtu)
 int
 ip_fault_set_longest(struct ip *ip, struct ip_session *s)
 {
-	const struct ip_path *path;
+	const struct ip_pmtu *path;
 	uint32_t mtu, max_packet;
 	int got = xk_control(s->session.lls, XK_GET_MAX_PACKET, &max_packet);
 
@@ -119,85 +119,85 @@ ip_fault_set_longest(struct ip *ip, struct ip_session *s)
 		return got < 0 ? got : -EMSGSIZE;
 	s->link_max = max_packet - IP_HEADER_LEN < XK_IP_MAX_PACKET ? max_packet - IP_HEADER_LEN : XK_IP_MAX_PACKET;
 	xk_lock(&ip->lock);
-	path = ip->paths == 0 ? NULL : ip_path_find(ip, s->remote);
+	path = ip->paths == 0 ? NULL : ip_pmtu_find(ip, s->remote);
 	mtu = path == NULL ? 0 : path->mtu;
 	xk_unlock(&ip->lock);
-	atomic_store_explicit(&s->session.sends.whole, ip_path_payload(s, mtu), memory_order_relaxed);
+	atomic_store_explicit(&s->session.sends.whole, ip_pmtu_payload(s, mtu), memory_order_relaxed);
 	return 0;
 }
 
 static void
-ip_path_visit(void *object, void *context)
+ip_pmtu_visit(void *object, void *context)
 {
 	struct ip_session *s = object;
-	const struct ip_path *path = context;
+	const struct ip_pmtu *path = context;
 
 	if (s->remote == path->host)
-		atomic_store_explicit(&s->session.sends.whole, ip_path_payload(s, path->mtu), memory_order_relaxed);
+		atomic_store_explicit(&s->session.sends.whole, ip_pmtu_payload(s, path->mtu), memory_order_relaxed);
 }
 
-/* Tells all sessions with host the MTU of its path; 0: the link's again. */
+/* Sets the path MTU of all sessions with host; 0: the link's again. */
 static void
-ip_path_apply(struct ip *ip, uint32_t host, uint32_t mtu)
+ip_pmtu_apply(struct ip *ip, uint32_t host, uint32_t mtu)
 {
-	struct ip_path path = { .host = host, .mtu = mtu };
+	struct ip_pmtu path = { .host = host, .mtu = mtu };
 
-	xk_count(&ip->protocol, mtu != 0 ? IP_COUNT_PATH_LOWERED : IP_COUNT_PATH_FORGOTTEN);
+	xk_count(&ip->protocol, mtu != 0 ? IP_COUNT_PMTU_LOWERED : IP_COUNT_PMTU_FORGOTTEN);
 	xk_trace(&ip->protocol, XK_TRACE_EVENTS, "path to %08x takes %u", host, mtu);
-	xk_map_for_each(&ip->protocol.table.sessions, ip_path_visit, &path);
+	xk_map_for_each(&ip->protocol.table.sessions, ip_pmtu_visit, &path);
 }
 
 void
 ip_fault_tick(struct xk_event *event, void *argument)
 {
 	struct ip *ip = argument;
-	struct ip_path *end = ip->path + ip->pmtu_entries;
+	struct ip_pmtu *end = ip->path + ip->pmtu_entries;
 
 	xk_lock(&ip->lock);
 	ip->path_now++;
-	for (struct ip_path *path = ip->path; path < end; path++) {
+	for (struct ip_pmtu *path = ip->path; path < end; path++) {
 		uint32_t host = path->host;
 
-		if (path->mtu == 0 || ip->path_now - path->born <= IP_PATH_TICKS)
+		if (path->mtu == 0 || ip->path_now - path->born <= IP_PMTU_TICKS)
 			continue;
 		path->mtu = 0;
 		ip->paths--;
 		xk_unlock(&ip->lock);
-		ip_path_apply(ip, host, 0);
+		ip_pmtu_apply(ip, host, 0);
 		xk_lock(&ip->lock);
 	}
 	if (ip->paths > 0)
-		xk_event_schedule(event, ip->pmtu_timeout_ns / 1000 / IP_PATH_TICKS);
+		xk_event_schedule(event, ip->pmtu_timeout_ns / 1000 / IP_PMTU_TICKS);
 	xk_unlock(&ip->lock);
 }
 
 static void
-ip_path_lower(struct ip *ip, uint32_t host, uint32_t mtu)
+ip_pmtu_lower(struct ip *ip, uint32_t host, uint32_t mtu)
 {
-	struct ip_path forgotten = { .mtu = 0 }, *path;
+	struct ip_pmtu forgotten = { .mtu = 0 }, *path;
 
 	xk_lock(&ip->lock);
-	path = ip_path_find(ip, host);
+	path = ip_pmtu_find(ip, host);
 	if (path == NULL) { /* a free entry, or else the oldest */
 		path = ip->path;
-		for (struct ip_path *p = path; p < ip->path + ip->pmtu_entries && path->mtu != 0; p++)
+		for (struct ip_pmtu *p = path; p < ip->path + ip->pmtu_entries && path->mtu != 0; p++)
 			if (p->mtu == 0 || ip->path_now - p->born > ip->path_now - path->born)
 				path = p;
 		forgotten = *path;
 		if (ip->paths == 0)
-			xk_event_schedule(&ip->path_tick, ip->pmtu_timeout_ns / 1000 / IP_PATH_TICKS);
+			xk_event_schedule(&ip->path_tick, ip->pmtu_timeout_ns / 1000 / IP_PMTU_TICKS);
 		ip->paths += path->mtu == 0;
 	}
-	*path = (struct ip_path){ host, mtu, ip->path_now };
+	*path = (struct ip_pmtu){ host, mtu, ip->path_now };
 	xk_unlock(&ip->lock);
 	if (forgotten.mtu != 0)
-		ip_path_apply(ip, forgotten.host, 0);
-	ip_path_apply(ip, host, mtu);
+		ip_pmtu_apply(ip, forgotten.host, 0);
+	ip_pmtu_apply(ip, host, mtu);
 }
 
-/* Returns the greatest common MTU below `length`, for routers that do not tell theirs (RFC 1191, 7). */
+/* Returns the greatest common MTU below `length`, for routers that do not report theirs (RFC 1191, 7). */
 static uint32_t
-ip_path_plateau(uint32_t length)
+ip_pmtu_plateau(uint32_t length)
 {
 	static const uint32_t plateaus[] = { 65535, 32000, 17914, 8166, 4352, 2002, 1492, 1006, 508, 296, IP_MTU_MIN };
 	unsigned i = 0;
@@ -216,7 +216,7 @@ ip_fault_new_mtu(const struct ip_session *s, struct ip_header h, uint32_t said)
 	const struct ip *ip = (struct ip *)s->session.protocol;
 	uint32_t whole_max = atomic_load_explicit(&s->session.sends.whole, memory_order_relaxed);
 	uint16_t since = atomic_load_explicit(&s->session.sends.number, memory_order_relaxed) - h.identification;
-	uint32_t mtu = said == 0 ? ip_path_plateau(h.length) : said;
+	uint32_t mtu = said == 0 ? ip_pmtu_plateau(h.length) : said;
 
 	if (!ip->pmtu || (h.flags & (IP_FLAG_DONT_FRAGMENT | IP_FLAG_MORE)) != IP_FLAG_DONT_FRAGMENT)
 		return 0;
@@ -254,7 +254,7 @@ ip_fault_report(struct xk_protocol *self, const struct xk_ip_fault *fault)
 	if (xk_fault_notify(&s->session, &report) == -ENOENT)
 		return -ENOENT;
 	if (mtu != 0 && mtu - IP_HEADER_LEN < atomic_load_explicit(&s->session.sends.whole, memory_order_relaxed))
-		ip_path_lower((struct ip *)self, s->remote, mtu);
+		ip_pmtu_lower((struct ip *)self, s->remote, mtu);
 	return 0;
 }
 

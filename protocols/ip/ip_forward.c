@@ -4,7 +4,7 @@
  * Spec:      RFC 1812 (5.2, 5.3), 3927 (7), 1624 (the checksum is updated, not recomputed), 2644
  * Forwarding: excludes link broadcasts, datagrams to broadcast or group addresses, and those to or from addresses that
  *            no host has. Decrements the time to live; does not reassemble; fragments datagrams that are too long for
- *            the next link, or refuses them (DF). Passes options on unread, the copied ones with every fragment, but
+ *            the next link, or refuses them (DF). Passes options on unread, copied ones with every fragment, but
  *            refuses source routes.
  * Options:   of a datagram for this host (RFC 791, 3.1): malformed ones and source routes are refused (RFC 7126, 4.3
  *            and 4.4), others ignored (RFC 1122, 3.2.1.8). The rest of IP, and quotes, see a header without options.
@@ -144,7 +144,7 @@ ip_forward_check(const struct ip_transit *t, const struct xk_msg *m)
 	return offset + xk_msg_len(m) > IP_REASSEMBLY_MAX ? IP_DROP_REASSEMBLY + IP_REASSEMBLY_TOO_LONG : 0;
 }
 
-/* Finds t's next hop. Returns 0, or the reason to drop it, after its sender was told. */
+/* Finds t's next hop. Returns 0, or the reason to drop it, after its sender was notified. */
 static unsigned
 ip_forward_route(struct ip_transit *t, const struct xk_msg *m, uint32_t *hop)
 {

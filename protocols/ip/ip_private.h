@@ -1,5 +1,6 @@
 /*
- * ip_private.h - IP's header and state, for ip.c, ip_forward.c (forwarding, options) and ip_fault.c (faults, paths).
+ * ip_private.h - IP's header and state, for ip.c, ip_forward.c (forwarding, options) and ip_fault.c (faults, path
+ * MTUs).
  */
 #ifndef XK_IP_PRIVATE_H
 #define XK_IP_PRIVATE_H
@@ -43,8 +44,8 @@ enum ip_drop {
 	C(IP_COUNT_REASSEMBLED, "reassembled")                                                                         \
 	C(IP_COUNT_FORWARDED, "forwarded")                                                                             \
 	C(IP_COUNT_FORWARD_FRAGMENTED, "forward_fragmented")                                                           \
-	C(IP_COUNT_PATH_LOWERED, "path_lowered")                                                                       \
-	C(IP_COUNT_PATH_FORGOTTEN, "path_forgotten")                                                                   \
+	C(IP_COUNT_PMTU_LOWERED, "path_lowered")                                                                       \
+	C(IP_COUNT_PMTU_FORGOTTEN, "path_forgotten")                                                                   \
 	C(IP_COUNT_UNQUOTED, "unquoted")
 XK_COUNTERS(ip, IP_COUNTERS);
 
@@ -75,7 +76,7 @@ enum {
 	IP_MTU_MIN = 68, /* RFC 791, 3.2 */
 };
 
-/* Flags and offset in one word. */
+/* Flags and offset in 16 bits. */
 enum {
 	IP_FRAGMENT = XK_OFFSET(ip, flags),
 	IP_RESERVED = IP_FLAG_RESERVED << 13,
@@ -105,7 +106,7 @@ struct ip_route {
 };
 
 /* The known MTU of the path to a host. */
-struct ip_path {
+struct ip_pmtu {
 	uint32_t host, mtu, born; /* mtu 0: free; born: in ticks */
 };
 
@@ -133,7 +134,7 @@ struct ip {
 	uint32_t kept; /* its buffers that xk_keep counts */
 	struct xk_event tick;
 	bool ticking; /* tick is scheduled, or its handler has yet to look at the table */
-	struct ip_path *path;
+	struct ip_pmtu *path;
 	uint32_t paths, path_now; /* entries in use; ticks counted */
 	struct xk_event path_tick;
 };
@@ -149,8 +150,9 @@ struct ip_session {
 };
 
 /*
- * Returns a session's key. lls is NULL for the first session of these three, which the fields name (receive.h), and part
- * of the key for a later one that was learned through another session below. Addresses of objects leave the top byte free.
+ * Returns a session's key. lls is NULL for the first session of these three, which the fields name (receive.h), and
+ * part of the key for a later one that was learned through another session below. Addresses of objects leave the top
+ * byte free.
  */
 static inline struct xk_key
 ip_key(uint8_t protocol, uint32_t remote, uint32_t local, const struct xk_session *lls)
@@ -201,10 +203,13 @@ struct xk_msg *ip_options_take_off(struct ip *ip, struct xk_msg *m);
 
 /* ---- ip_fault.c ---- */
 
-/* Forgets old paths; the handler of path_tick. */
+/* Forgets old path MTUs; the handler of path_tick. */
 xk_event_handler ip_fault_tick;
 
-/* Has the sender of the quoted datagram told, if a protocol does that. fault, mtu, header and on are set. */
+/*
+ * Reports the fault to the sender of the quoted datagram, if a protocol does that. The caller has set `fault`, `mtu`
+ * and every field from `header` on.
+ */
 void ip_fault_send(struct ip *ip, struct xk_ip_trouble *trouble);
 
 /* As struct xk_ip_ops. */

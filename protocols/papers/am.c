@@ -1,39 +1,42 @@
 /*
  * am.c - Active Messages: each message names the handler to run where it arrives, and the driver runs it at once
- * (demultiplexing by the message itself: Bjorkman 1994, 2.1). am_send.c requests, am_receive.c serves; sessions are here.
+ * (demultiplexing by the message itself: Bjorkman 1994, 2.1). am_send.c requests, am_receive.c serves; sessions are
+ * here.
  *
- * Promise:      A request is run at most once; it is answered, or comes back to its sender's endpoint with a status. None
- *               runs in a boot of the peer, or for a session, other than the one that it was sent to. Requests may be run
- *               in another order than that of their pushes, if some are lost. Bytes are as intact as the protocol below
+ * Promise:      A request is run at most once; it is answered, or returned to its sender's endpoint with a status. None
+ *               runs in another boot of the peer, or for another session, than it was sent to. If some are lost,
+ *               requests may run in another order than they were pushed. Bytes are as intact as the protocol below
  *               delivers them.
- * Spec:         after Mainwaring and Culler's AM-II, as Heath, Kaur, Martin and Nguyen use it, "Quantifying the Impact of
- *               Architectural Scaling on Communication" (2001): endpoints, request, reply, bulk store, returned messages,
- *               credits, three-way exchanges. Our own 32-byte header
- * Participants: the top of each stack is an endpoint's name, 1 to 65535; the rest is for the protocol below, where AM's own
- *               `port` comes next if that is set. Opening needs the remote name; without a local one, the session's is 0.
- *               Enabling needs the local name.
- * Exchange:     REQUEST, REPLY, TAKEN: the requester repeats the first until it has the second; the server keeps that, and
- *               repeats it, until it has the third, or `patience` has passed. A request without a reply is acknowledged
- *               (ACK), one that cannot be run refused (REFUSED); neither is kept.
- * Stores:       xk_am_request with a region writes to memory that the peer has registered (region.h), in as many messages
- *               as needed, checked one by one. The handler, if one is named, runs when all are there.
- * Credits:      A session has at most `outstanding` requests under way, and not more than the peer grants (`credits`);
+ * Spec:         after Mainwaring and Culler's AM-II, as Heath, Kaur, Martin and Nguyen use it, "Quantifying the Impact
+ *               of Architectural Scaling on Communication" (2001): endpoints, request, reply, bulk store, returned
+ *               messages, credits, three-way exchanges. Our own 32-byte header
+ * Participants: the top of each stack is an endpoint's name, 1 to 65535; the rest is for the protocol below, where AM's
+ *               own `port` comes next if that is set. Opening needs the remote name; without a local one, the session's
+ *               is 0. Enabling needs the local name.
+ * Exchange:     REQUEST, REPLY, TAKEN: the requester repeats the first until it has the second; the server keeps that,
+ *               and repeats it, until it has the third, or `patience` has passed. A request without a reply is
+ *               acknowledged (ACK), one that cannot be run refused (REFUSED); neither is kept.
+ * Stores:       xk_am_request with a region writes to memory that the peer has registered (region.h), in as many
+ *               messages as needed, checked one by one. The handler, if one is named, runs when all are there.
+ * Credits:      A session has at most `outstanding` requests in flight, and not more than the peer grants (`credits`);
  *               `queue` others wait; more are refused (-ENOBUFS).
- * Sessions:     Each open makes another. The first push calls the peer: CALL, COOKIE, CALL, WELCOME. The cookie is a hash of
- *               the caller's address, so strangers take no memory before they have shown that they receive what is sent
- *               there, and draw no more than they send. Both ends have numbers of 64 random bits that are used once: what
- *               names another end is dropped, and draws GONE. After that, or when a call is given up, requests come back,
- *               and the next push calls again. A closed session lives on until its requests are answered or returned.
- * Memory:       a host has at most `peer_sessions` passive sessions; all together, `sessions` idle ones and as many others.
- *               Each keeps at most `credits` replies, and repeats at most three times the bytes of its replies. All
- *               hosts' requests and replies keep at most `kept` bytes of buffers, one host's at most half of what
+ * Sessions:     Each open makes another. The first push calls the peer: CALL, COOKIE, CALL, WELCOME. The cookie is a
+ *               hash of the caller's address: strangers take no memory before they have proved that they receive what
+ *               is sent there, and get no more bytes than they send. Both ends have numbers of 64 random bits that are
+ *               used once: a message that names another end is dropped, and answered with GONE. After that, or when a
+ *               call is given up, requests are returned, and the next push calls again. A closed session lives on until
+ *               its requests are answered or returned.
+ * Memory:       a host has at most `peer_sessions` passive sessions; all together, `sessions` idle ones and as many
+ *               others. Each keeps at most `credits` replies, and repeats at most three times the bytes of its replies.
+ *               All hosts' requests and replies keep at most `kept` bytes of buffers, one host's at most half of what
  *               others leave (share.h).
  * Again:        A passive session retransmits at most three times the bytes of its first transmissions, and three times
  *               those answered (budget.h). The last repetition waits until half of `patience` is over.
  * Handoff:      The shepherd that brought a message runs its handler, in the driver if it can. It leaves the driver
  *               (counted as explicit) before a handler registered with may_wait.
  * Not done:     order; flow control of replies, which are as many as requests
- * Graph:        am -> vnet, am -> eth, am -> udp (port=N), or anything else that carries messages to hosts: bid, ip, blast
+ * Graph:        am -> vnet, am -> eth, am -> udp (port=N), or anything else that carries messages to hosts: bid, ip,
+ *               blast
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -147,7 +150,7 @@ am_send_header(struct xk_protocol *self, struct xk_session *lls, const struct am
 
 /* ---- calling ---- */
 
-/* Begins to call the peer, or goes on, unless its number is known: then sends what waits. No lock is held. */
+/* Begins or continues to call the peer, unless its number is known: then sends what waits. No lock is held. */
 static void
 am_call(struct am_session *s)
 {
@@ -369,7 +372,9 @@ am_bucket(struct am *am, uint64_t address)
 	return &am->passive[siphash(am->secret, address, 0) % AM_BUCKETS];
 }
 
-/* Joins the address's sessions. Returns 0, -EALREADY (the peer's session has one here, or had it lately) or -EUSERS. */
+/*
+ * Joins the address's sessions. Returns 0, -EALREADY (the peer's session has one here, or had one recently) or -EUSERS.
+ */
 static int
 am_join(struct am_session *s)
 {
@@ -468,7 +473,7 @@ am_passive_key_of(const struct xk_session *session)
 	return xk_table_number_key(((const struct am_session *)session)->local);
 }
 
-/* No request is under way, except in fini. A shepherd may still be in the session's pop. */
+/* No request is in flight, except in fini. A shepherd may still be in the session's pop. */
 static void
 am_close(struct xk_session *session)
 {
@@ -505,8 +510,8 @@ am_cookie(const struct am *am, const struct am_header *h, uint64_t address)
 }
 
 /*
- * Returns the session that this caller has here, with a reference, or NULL. Makes room for one of the same address, if one is
- * idle; am_join bounds their number otherwise.
+ * Returns the session that this caller has here, with a reference, or NULL. Makes room for one of the same address, if
+ * one is idle; am_join bounds their number otherwise.
  */
 static struct am_session *
 am_find_called(struct am *am, const struct am_header *h, uint64_t address)
@@ -534,7 +539,7 @@ am_find_called(struct am *am, const struct am_header *h, uint64_t address)
 	return found;
 }
 
-/* Makes a session for a caller who has shown its address. Returns it with a reference, or NULL: m was dropped. */
+/* Makes a session for a caller that has proved its address. Returns it with a reference, or NULL: m was dropped. */
 static struct am_session *
 am_accept(struct xk_protocol *self, struct xk_session *lls, const struct am_header *h,
 	  const struct am_call_header *call, uint64_t address, struct xk_msg *m)
@@ -828,7 +833,7 @@ static const struct xk_setting am_settings[] = {
 		   .initial = "8", .min = 1, .max = AM_SLOTS),
 	XK_SETTING(UINT, struct am, queue, "queue", "maximum number of queued requests of a session", .initial = "16",
 		   .max = 65536),
-	XK_SETTING(UINT, struct am, credits, "credits", "requests that a session's peer may have under way",
+	XK_SETTING(UINT, struct am, credits, "credits", "requests that a session's peer may have in flight",
 		   .initial = "16", .min = 1, .max = AM_SLOTS),
 	XK_SETTING(UINT, struct am, port, "port", "AM's own port on the protocol below; 0: that has no ports",
 		   .initial = "0", .max = 65535),

@@ -34,14 +34,14 @@ enum am_kind {
 	D(AM_NO_HANDLER, "no_handler")                                                                                 \
 	D(AM_STALE, "stale") /* of or for another session, or not awaited */                                           \
 	D(AM_DUPLICATE, "duplicate")                                                                                   \
-	D(AM_NO_CREDIT, "no_credit") /* beyond what the peer may have under way */                                     \
+	D(AM_NO_CREDIT, "no_credit") /* more than the peer may have in flight */                                       \
 	D(AM_GAP, "gap")             /* the end of a store, of which something is missing */                           \
 	D(AM_BAD_REGION, "bad_region")                                                                                 \
 	D(AM_OUT_OF_BOUNDS, "out_of_bounds")                                                                           \
 	D(AM_BAD_TAG, "bad_tag")                                                                                       \
 	D(AM_TOO_MANY, "too_many") /* sessions of strangers, or of one */                                              \
-	D(AM_REPEATED, "repeated") /* an answer was asked for too often */                                             \
-	/* of what is to be sent */                                                                                    \
+	D(AM_REPEATED, "repeated") /* an answer was requested too often */                                             \
+	/* of messages to be sent */                                                                                   \
 	D(AM_TOO_LONG, "too_long")                                                                                     \
 	D(AM_QUEUE_FULL, "queue_full")                                                                                 \
 	D(AM_BAD_REQUEST, "bad_request")                                                                               \
@@ -62,7 +62,7 @@ XK_DROPS(am, AM_DROPS);
 	C(AM_RETRANSMITTED, "retransmitted")                                                                           \
 	C(AM_REPLIED_AGAIN, "replied_again")                                                                           \
 	C(AM_RETURNED, "returned")                                                                                     \
-	C(AM_EXPIRED, "expired") /* replies that nobody has taken */                                                   \
+	C(AM_EXPIRED, "expired") /* replies that were never acknowledged */                                            \
 	C(AM_UNSENT, "unsent")                                                                                         \
 	C(AM_LEFT, "left")         /* handoffs */                                                                      \
 	C(AM_UNKEPT, "unkept")     /* replies without room to be kept: they are sent once */                           \
@@ -129,7 +129,7 @@ struct am {
 	unsigned passive_count;
 };
 
-/* A request under way, headers in front; m NULL: answered. */
+/* A request in flight, headers in front; m NULL: answered. */
 struct am_request {
 	struct xk_msg *m;
 	struct xk_retry retry;
@@ -149,7 +149,7 @@ struct am_served {
 struct am_session {
 	struct xk_session session; /* first */
 	uint64_t number;           /* its own */
-	uint64_t address;          /* of the peer, as far as it is known */
+	uint64_t address;          /* of the peer, as far as known */
 	uint64_t called;           /* of a passive one: what the peer's is; 0: active */
 	uint16_t local, remote;    /* endpoints */
 	uint32_t fragment;
@@ -166,7 +166,7 @@ struct am_session {
 	uint64_t cookie; /* 0: none yet */
 	bool calling;
 	struct xk_retry call;
-	/* requesting: sequences from oldest to next are under way */
+	/* requesting: sequences from oldest to next are in flight */
 	uint32_t oldest, next;
 	uint32_t credits; /* the peer's */
 	struct am_request requests[AM_SLOTS];
@@ -199,15 +199,16 @@ am_before(uint32_t a, uint32_t b)
 void am_send_header(struct xk_protocol *self, struct xk_session *lls, const struct am_header *h,
 		    const struct am_call_header *call);
 
-/* Sends what waits, or calls the peer first. No lock is held. */
+/* Sends waiting requests, or calls the peer first. No lock is held. */
 void am_go_on(struct am_session *s);
 
-/* Returns the status of a request that comes back for this reason, an enum am_reason. */
+/* Returns the status of a request that is returned for this reason, an enum am_reason. */
 int am_status_of(unsigned reason);
 
 /*
- * Ends the conversation with the peer's session: requests come back with the status. An active session begins another with
- * its next request; a passive one is over. The shepherd has a reference on s, or pops through it. No lock is held.
+ * Ends the conversation with the peer's session: requests are returned with the status. An active session begins
+ * another with its next request; a passive one is over. The shepherd has a reference on s, or pops through it. No lock
+ * is held.
  */
 void am_end(struct am_session *s, int status);
 
@@ -229,8 +230,8 @@ void am_transmit(struct am_session *s);
 void am_pop_answer(struct am_session *s, struct xk_msg *m, const struct am_header *h);
 
 /*
- * Takes due requests: stores in *late copies to send again, in *given_up those that are given up (both by `link`). Returns
- * when the next is due, or UINT64_MAX. The lock is held.
+ * Takes due requests: stores in *late copies to send again, in *given_up those that are given up (both by `link`).
+ * Returns when the next is due, or UINT64_MAX. The lock is held.
  */
 uint64_t am_requests_due(struct am_session *s, uint64_t now_ns, struct xk_msg **late, struct xk_msg **given_up);
 
@@ -248,7 +249,7 @@ void am_pop_request(struct am_session *s, struct xk_msg *m, const struct am_head
 /* Takes TAKEN m. */
 void am_pop_taken(struct am_session *s, struct xk_msg *m, const struct am_header *h);
 
-/* Takes REPLY m, whose request was under way. No lock is held. */
+/* Takes REPLY m, whose request was in flight. No lock is held. */
 void am_pop_reply(struct am_session *s, struct xk_msg *m, const struct am_header *h);
 
 /* Frees replies that were kept long enough. Returns when the next is due, or UINT64_MAX. The lock is held. */

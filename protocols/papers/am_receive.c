@@ -1,10 +1,10 @@
 /*
- * am_receive.c - AM's serving half: which requests are new, running their handlers, stores, and the replies that are kept.
- * am.c has the protocol.
+ * am_receive.c - AM's serving half: recognises new requests, runs their handlers, writes stores and keeps replies. am.c
+ * has the protocol.
  *
  * Why a request is run at most once: it names its session, which is one of one boot, by 64 random bits. Of its sequence
- * numbers, those before `served_oldest` have been answered, as the peer itself has said; those after have a slot each, which
- * says how far they are, and are at most as many as credits.
+ * numbers, those before `served_oldest` have been answered, as the peer itself has confirmed; later ones, at most as
+ * many as credits, have a slot each with their progress.
  */
 #include "protocols/papers/am_private.h"
 
@@ -79,7 +79,7 @@ am_is_complete(const struct am_session *s, const struct am_header *h, uint32_t b
 
 /* Returns 0 if h is new, and notes that it runs; or the reason to drop it. `store`: of a store's last message. */
 static unsigned
-am_judge(struct am_session *s, const struct am_header *h, const struct am_store_header *store)
+am_check(struct am_session *s, const struct am_header *h, const struct am_store_header *store)
 {
 	struct am_served *served = &s->served[h->sequence % AM_SLOTS];
 
@@ -98,7 +98,7 @@ am_judge(struct am_session *s, const struct am_header *h, const struct am_store_
 	return 0;
 }
 
-/* Returns the slot of h, which runs, or NULL: nobody waits for its answer any more. */
+/* Returns the slot of h, which runs, or NULL: its answer is no longer awaited. */
 static struct am_served *
 am_running(struct am_session *s, const struct am_header *h)
 {
@@ -165,7 +165,7 @@ am_hand_up(struct am_session *s, struct xk_msg *m)
 	return 0;
 }
 
-/* Puts the bytes of a store in their place. Returns 0, or the reason why not. m stays the caller's. */
+/* Puts the bytes of a store in their place. Returns 0, or the reason for refusing it. m stays the caller's. */
 static unsigned
 am_write(struct am_session *s, const struct xk_msg *m, const struct am_store_header *store,
 	 struct xk_am_arrival *arrival)
@@ -225,7 +225,7 @@ am_answer(struct am_session *s, const struct am_header *h, enum am_progress prog
 	}
 }
 
-/* Notes what has become of h, and answers it. Takes the reply. */
+/* Records the outcome of h, and answers it. Takes the reply. */
 static void
 am_served_finish(struct am_session *s, const struct am_header *h, unsigned why, struct xk_am_reply *reply)
 {
@@ -252,7 +252,7 @@ am_served_finish(struct am_session *s, const struct am_header *h, unsigned why, 
 			served->until_ns = xk_now_ns(&am->protocol) + am->patience_ns;
 			xk_alarm_set(&s->alarm, served->until_ns);
 			m = NULL;
-		} else { /* a repeated request is told that the reply is gone */
+		} else { /* a repeated request is answered: the reply is gone */
 			served->progress = AM_NOT_DONE;
 			served->reason = AM_R_FORGOTTEN;
 			xk_count(&am->protocol, AM_UNKEPT);
@@ -265,8 +265,8 @@ am_served_finish(struct am_session *s, const struct am_header *h, unsigned why, 
 }
 
 /*
- * Answers h, which was served before, again. A reply that is longer than the request is repeated only as often as there are
- * bytes for it. Takes m.
+ * Answers h, which was served before, again. A reply that is longer than the request is repeated only as often as there
+ * are bytes for it. Takes m.
  */
 static void
 am_answer_again(struct am_session *s, struct xk_msg *m, const struct am_header *h)
@@ -315,7 +315,7 @@ am_pop_request(struct am_session *s, struct xk_msg *m, const struct am_header *h
 	}
 	is_last = is_store && store.offset + xk_msg_len(m) == store.total;
 	xk_lock(&s->lock);
-	why = am_judge(s, h, is_last ? &store : NULL);
+	why = am_check(s, h, is_last ? &store : NULL);
 	xk_unlock(&s->lock);
 	if (why == AM_DUPLICATE) {
 		am_answer_again(s, m, h);

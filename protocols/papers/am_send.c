@@ -1,9 +1,9 @@
 /*
- * am_send.c - AM's requesting half: requests that wait, that are under way, and that come back. am.c has the protocol.
+ * am_send.c - AM's requesting half: requests that wait, are in flight, or are returned. am.c has the protocol.
  *
- * A request has its header, of a STORE also what follows that, in front from its push on, and is kept until it is answered.
- * What is sent is a copy of a short one, or a header before the bytes of a long one. Each is repeated by itself: the others
- * do not wait for it, until it holds up the credits.
+ * A request has its header, of a STORE also what follows that, in front from its push on, and is kept until it is
+ * answered. A short one is sent as a copy, a long one as a header before its bytes. Each is repeated on its own: the
+ * others do not wait for it until it holds up the credits.
  */
 #include <errno.h>
 
@@ -66,7 +66,10 @@ am_packet(const struct am_session *s, struct xk_msg *m, uint32_t sequence, uint3
 	return copy;
 }
 
-/* Makes m, which is part `store` of the whole, the message of a store; the last one has the words. Takes m, also if NULL. */
+/*
+ * Makes m, which is part `store` of the whole, the message of a store; the last one has the words. Takes m, also if
+ * NULL.
+ */
 static struct xk_msg *
 am_make_store(struct xk_msg *m, const struct xk_am_push *push, const struct am_store_header *store, bool is_last)
 {
@@ -136,7 +139,7 @@ am_enqueue(struct am_session *s, struct xk_msg *list, unsigned messages)
 	return 0;
 }
 
-/* Returns 0, or the error of what cannot be a request. */
+/* Returns 0, or the error of an impossible request. */
 static int
 am_check_push(const struct am_session *s, const struct xk_am_push *push, size_t len)
 {
@@ -197,7 +200,7 @@ am_push(struct xk_session *session, struct xk_msg *m)
 	return 0;
 }
 
-/* ---- under way ---- */
+/* ---- in flight ---- */
 
 /* Returns a message to send, or NULL: none, or no buffer, and the timer tries again. The lock is held. */
 static struct xk_msg *
@@ -242,7 +245,7 @@ am_transmit(struct am_session *s)
 	} while (more);
 }
 
-/* Notes what is answered. The lock is held. */
+/* Records answered requests. The lock is held. */
 static void
 am_advance(struct am_session *s)
 {

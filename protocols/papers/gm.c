@@ -1,36 +1,39 @@
 /*
- * gm.c - messages between ports of hosts, reliable and in order, as many under way as there are tokens; and deposits
+ * gm.c - messages between ports of hosts, reliable and in order, as many in flight as there are tokens; and deposits
  * into registered memory. gm_send.c sends, gm_receive.c receives; the rest is here.
  *
- * Promise:      Messages of a session arrive in order, and each at most once. A message whose sender is told that it was
- *               delivered was delivered once; if its session ends before, it was or was not. None reaches a boot of the
- *               peer that was not there when it was pushed. Payloads are as intact as the frames are.
- * Spec:         after GM 1.1 and GM+ as Chen and Watson describe them, "User Level Communication on Alpha Linux Systems":
- *               fragments of at most 4 KB, an acknowledgement for each, no connections for the user. Our own 40-byte header
- * Participants: the top of each stack is a port, 1 to 65535; the rest goes on to BID. Opening needs the remote port, and
- *               chooses a local one from 49152 on if none is given. Enabling needs the local port.
- * Sessions:     one per (host, local port, remote port). Opening exchanges nothing but BIDCTL's messages. When a session
- *               is over, close_done tells the hlp: the peer has rebooted or forgotten it (-ECONNRESET), or there was no
- *               progress for `patience` (-ETIMEDOUT). A closed session lives on until its messages have arrived.
- * Tokens:       A push takes one of the session's `tokens`, and fails with -ENOBUFS if there is none; the message gives it
- *               back when it is acknowledged (XK_GM_GET_TOKENS, and xk_gm_send in gm.h).
- * Buffers:      A message arrives if a buffer is posted on its session (xk_post in post.h), and is refused otherwise: it
- *               is sent again, and stops the messages of its own session alone. Each session has `buffers` that hold any
- *               message and are posted again when the hlp has returned from it; with buffers=0 the hlp posts all.
- * Deposits:     xk_gm_deposit writes to memory that the peer has registered (gm.h), checked packet by packet; the peer's
- *               hlp is not told. One outside of it ends the session (-EFAULT), and what fitted may have been written.
+ * Promise:      Messages of a session arrive in order, and each at most once. A message reported to its sender as
+ *               delivered was delivered once; if its session ends before, it may or may not have been. None reaches a
+ *               later boot of the peer than the one at its push. Payloads are as intact as the frames are.
+ * Spec:         after GM 1.1 and GM+ as Chen and Watson describe them, "User Level Communication on Alpha Linux
+ *               Systems": fragments of at most 4 KB, an acknowledgement for each, no connections for the user. Our own
+ *               40-byte header
+ * Participants: the top of each stack is a port, 1 to 65535; the rest is BID's. Opening needs the remote port,
+ *               and chooses a local one from 49152 on if none is given. Enabling needs the local port.
+ * Sessions:     one per (host, local port, remote port). Opening exchanges nothing but BIDCTL's messages. When a
+ *               session is over, the hlp gets close_done: the peer has rebooted or forgotten it (-ECONNRESET), or there
+ *               was no progress for `patience` (-ETIMEDOUT). A closed session remains until its messages have arrived.
+ * Tokens:       A push takes one of the session's `tokens`, and fails with -ENOBUFS if there is none; the message gives
+ *               it back when it is acknowledged (XK_GM_GET_TOKENS, and xk_gm_send in gm.h).
+ * Buffers:      A message arrives if a buffer is posted on its session (xk_post in post.h), and is refused otherwise:
+ *               it is sent again, and stops the messages of its own session alone. Each session has `buffers` that hold
+ *               any message and are posted again when the hlp has returned from it; with buffers=0 the hlp posts all.
+ * Deposits:     xk_gm_deposit writes to memory that the peer has registered (gm.h), checked packet by packet; the
+ *               peer's hlp is not notified. One outside of it ends the session (-EFAULT), and the part that fitted may
+ *               have been written.
  * small=        how messages of up to 256 bytes are sent: `reference` (a header before the message's own buffer, as GM
- *               does), `copy` (into the header's buffer, as GM+ does), `unreliable` (copied, and as with reliable=no and
- *               flow=no)
- * reliable=no   A message is sent once, its sender is told XK_GM_UNKNOWN, and nobody acknowledges it or keeps it. What
- *               arrives is still in order, and once while the receiver remembers the session. Deposits stay reliable.
+ *               does), `copy` (into the header's buffer, as GM+ does), `unreliable` (copied, and as with reliable=no
+ *               and flow=no)
+ * reliable=no   A message is sent once, its status is XK_GM_UNKNOWN, and it is neither acknowledged nor kept. Those
+ *               that arrive are still in order, and unique while the receiver remembers the session. Deposits stay
+ *               reliable.
  * flow=no       Neither tokens nor window; 64 messages are kept at most all the same. Without reliability, flow control
- *               is a CREDIT from the receiver for each half of the tokens; if none comes for `timeout`, the sender goes on.
- *               Each packet says what it is, so the two ends need not have the same settings.
- * ack_delay=T   An acknowledgement may wait up to T, and then covers all packets that came meanwhile. Some packets ask
+ *               is a CREDIT from the receiver for each half of the tokens; if none comes for `timeout`, the sender
+ *               continues. Each packet names its kind, so the two ends may have different settings.
+ * ack_delay=T   An acknowledgement may wait up to T, and then covers all packets received until then. Some packets ask
  *               for one at once: one in each half of the tokens or window, the first ones after a time-out, and those
- *               of messages whose sender wants to be told. A ping-pong then takes little more than two packets a round
- *               trip instead of four.
+ *               of messages whose sender asks for notification. A ping-pong then takes little more than two packets a
+ *               round trip instead of four.
  * Memory:       A host has at most `peer_sessions` passive sessions, all hosts together `sessions`, and `held` bytes of
  *               buffers with messages that are incomplete, undelivered or unacknowledged. One host has at most half of
  *               what others leave (share.h).
@@ -56,11 +59,12 @@
  * above the last one that it accepted, and nothing is missing in between: `previous` is 0 or not above that last one.
  *
  * A receiver may forget an idle session. It then remembers for the host, as `floor`, the highest number of all sessions
- * that it has forgotten. A packet for a session that is not there must have a number above the floor, so that it was not
- * accepted before; and no packet of its session may be missing, so `previous` must be 0. The sender's session goes on
- * without noticing; a packet below the floor draws a RESET, because nobody knows whether it was accepted.
+ * that it has forgotten. A packet for a session that is not there must have a number above the floor, so that it was
+ * not accepted before; and no packet of its session may be missing, so `previous` must be 0. The sender's session
+ * continues without noticing; a packet below the floor is answered with a RESET, because it is unknown whether it was
+ * accepted.
  *
- * `begin`, a number like those of packets, tells a sender's sessions apart: the first packet of a later one ends the
+ * `begin`, a number like those of packets, distinguishes a sender's sessions: the first packet of a later one ends the
  * receiver's session, so that an hlp never sees on one session what was sent on two. BID keeps boots apart.
  */
 
@@ -166,7 +170,7 @@ gm_end(struct gm_session *s, unsigned why, int err)
 	xk_unlock(&s->lock);
 	if (disarmed)
 		xk_session_release(session); /* not the last: the caller has one, or pops through s */
-	if (first)                           /* what comes now is for another session, or for none */
+	if (first)                           /* later packets are for another session, or for none */
 		xk_map_unbind(&session->protocol->table.sessions, &session->binding);
 	for (unsigned i = 0; i < count; i++) {
 		xk_drop(session->protocol, slots[i].m, why);
@@ -218,7 +222,7 @@ gm_peer_free(struct xk_retired *retired)
 	free(xk_container_of(retired, struct gm_peer, retired));
 }
 
-/* Forgets peer if nothing needs it any more. The protocol's lock is held. */
+/* Forgets peer if it is no longer needed. The protocol's lock is held. */
 static void
 gm_peer_drop(struct gm *gm, struct gm_peer *peer)
 {
@@ -439,14 +443,14 @@ gm_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_pro
 	}
 	err = xk_ports_open_on(self, &opening, session);
 	if (err == 0 && xk_bidctl_check(gm_bidctl(self), how.host, how.boot, NULL) != 0) {
-		xk_close(*session); /* its reboot may have been told before the session was there */
+		xk_close(*session); /* its reboot may have been reported before the session existed */
 		err = -EAGAIN;
 	}
 	return err == -ESTALE ? -EAGAIN : err;
 }
 
 /*
- * Returns whether a session may begin with h: it was not accepted for one that is forgotten. Closes the host's oldest
+ * Returns whether a session may begin with h: no forgotten session has accepted it. Closes the host's oldest
  * idle passive session if it has as many as it may.
  */
 static bool
@@ -506,7 +510,7 @@ gm_accept(struct xk_protocol *self, struct xk_session *lls, const struct gm_head
 		       : err == -EUSERS ? GM_TOO_MANY
 		       : err == -ESTALE ? GM_STALE
 					: XK_DROP_NO_SESSION;
-	/* its reboot may have been told before the session was there */
+	/* its reboot may have been reported before the session existed */
 	if (xk_bidctl_check(gm_bidctl(self), how->host, how->boot, NULL) != 0) {
 		xk_close(s);
 		return GM_STALE;
@@ -568,7 +572,7 @@ gm_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 	if (why == 0)
 		s = xk_table_find(self, xk_receive_key(self, lls, how.p));
 	if (s != NULL && ((struct gm_session *)s)->boot != how.boot)
-		s = NULL; /* unless BIDCTL says otherwise, the packet's boot is over */
+		s = NULL; /* unless BIDCTL confirms it, the packet's boot is over */
 	if (why == 0 && s == NULL)
 		why = gm_accept(self, lls, &h, &how, &s);
 	else if (why == 0 && gm_is_outdated((const struct gm_session *)s, &h))
@@ -711,9 +715,9 @@ static const struct xk_role gm_lowers[] = {
 static const char *const gm_smalls[] = { "reference", "copy", "unreliable", NULL }; /* enum gm_small */
 
 static const struct xk_setting gm_settings[] = {
-	XK_SETTING(UINT, struct gm, tokens, "tokens", "messages of a session under way", .initial = "16", .min = 1,
+	XK_SETTING(UINT, struct gm, tokens, "tokens", "messages of a session in flight", .initial = "16", .min = 1,
 		   .max = GM_TOKENS_MAX),
-	XK_SETTING(UINT, struct gm, window, "window", "packets of a session under way", .initial = "32", .min = 1,
+	XK_SETTING(UINT, struct gm, window, "window", "packets of a session in flight", .initial = "32", .min = 1,
 		   .max = 65536),
 	XK_SETTING(UINT, struct gm, longest, "longest", "bytes of the longest message", .initial = "64k", .min = 1,
 		   .max = XK_MSG_MAX),

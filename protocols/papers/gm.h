@@ -1,5 +1,5 @@
 /*
- * gm.h - GM's own calls: being told of a message's delivery, depositing into registered memory, free tokens. gm.c has
+ * gm.h - GM's own calls: notification of a message's delivery, depositing into registered memory, free tokens. gm.c has
  * the protocol; buffers for arriving messages are posted with xk_post (protocols/post.h).
  *
  *	struct xk_gm_send send = { .done = sent };	the caller's, until done
@@ -20,12 +20,12 @@ XK_CONTROL_OP(XK_GM_GET_TOKENS, 114, uint32_t); /* session: number of messages t
 
 enum { XK_GM_UNKNOWN = 1 /* a status: sent once (reliable=no, small=unreliable); it may arrive or not */ };
 
-/* A message whose sender is told of its end. The caller's; must exist until done, or until the kernel ends. */
+/* A message whose sender is notified of its end. The caller's; must exist until done, or until the kernel ends. */
 struct xk_gm_send {
 	/*
 	 * Runs once, in a shepherd, if the push has returned 0. May send. status:
 	 *	0		delivered: the user at the peer has returned from it; or deposited
-	 *	XK_GM_UNKNOWN	not known, and nobody waits for it
+	 *	XK_GM_UNKNOWN	not known, and not awaited
 	 *	-ETIMEDOUT	the session is over: no progress for `patience`
 	 *	-ECONNRESET	the session is over: the peer has rebooted, or forgotten or refused it
 	 *	-EFAULT		the session is over: a deposit outside of registered memory
@@ -35,13 +35,13 @@ struct xk_gm_send {
 	void (*done)(struct xk_gm_send *send, int status);
 };
 
-/* What a push asks for besides. */
+/* Options of a push. */
 struct xk_gm_request {
-	struct xk_gm_send *send; /* NULL: nobody is told */
+	struct xk_gm_send *send; /* NULL: no notification */
 	uint32_t region, place;  /* region 0: no deposit */
 };
 
-/* Sends m; send->done tells of its end. Takes m. Returns as xk_push; done runs only after 0. */
+/* Sends m; send->done reports its end. Takes m. Returns as xk_push; done runs only after 0. */
 static inline int
 xk_gm_send(struct xk_session *s, struct xk_msg *m, struct xk_gm_send *send)
 {
@@ -51,7 +51,7 @@ xk_gm_send(struct xk_session *s, struct xk_msg *m, struct xk_gm_send *send)
 	return xk_push(s, m);
 }
 
-/* Writes m into a region of the peer's, `place` bytes from its base. The peer's user is not told. As xk_gm_send. */
+/* Writes m into a region of the peer's, `place` bytes from its base. The peer's user is not notified. As xk_gm_send. */
 static inline int
 xk_gm_deposit(struct xk_session *s, struct xk_msg *m, uint32_t region, uint32_t place, struct xk_gm_send *send)
 {

@@ -24,7 +24,7 @@ enum gm_kind { GM_DATA = 1, GM_DEPOSIT, GM_DATAGRAM, GM_ACK, GM_RESET, GM_CREDIT
 	D(GM_STALE, "stale") /* of or for a former boot or session */                                                  \
 	D(GM_DUPLICATE, "duplicate")                                                                                   \
 	D(GM_GAP, "gap")           /* something before it is missing */                                                \
-	D(GM_BAD_ACK, "bad_ack")   /* names no packet under way; RESET too */                                          \
+	D(GM_BAD_ACK, "bad_ack")   /* names no packet in flight; RESET too */                                          \
 	D(GM_UNPOSTED, "unposted") /* no buffer is posted */                                                           \
 	D(GM_NO_ROOM, "no_room")   /* too many buffers are kept for the message's host; also drops pushed messages */  \
 	D(GM_TOO_LONG, "too_long")                                                                                     \
@@ -105,11 +105,11 @@ struct gm_peer {
 	uint64_t floor;              /* no packet up to this number is accepted for a session that was forgotten */
 	bool lost;                   /* BIDCTL does not know it any more */
 	struct gm_sessions sessions; /* the oldest first */
-	unsigned passive;            /* how many of them strangers have made */
+	unsigned passive;            /* those among them that strangers have created */
 	struct xk_retired retired;
 };
 
-/* A message under way. */
+/* A message in flight. */
 struct gm_slot {
 	struct xk_msg *m;
 	struct xk_gm_send *send;
@@ -129,7 +129,7 @@ struct gm_session {
 	uint64_t begin; /* its own number: less than those of its packets, more than those of earlier sessions */
 	uint32_t fragment;
 	bool passive;
-	bool told;               /* of the peer's reboot; under the protocol's lock */
+	bool told;               /* notified of the peer's reboot; under the protocol's lock */
 	struct xk_posted posted; /* buffers for arriving messages */
 	_Atomic bool known;      /* to the hlp */
 	struct xk_alarm alarm;
@@ -195,8 +195,8 @@ void gm_reset(struct xk_protocol *self, struct xk_session *lls, uint64_t boot, c
 bool gm_disarm(struct gm_session *s);
 
 /*
- * Ends s: messages under way are dropped for the reason why, and their senders told err. The shepherd has a reference
- * on s, or pops through it. No lock is held.
+ * Ends s: messages in flight are dropped for the reason why, and their senders notified with err. The shepherd has a
+ * reference on s, or pops through it. No lock is held.
  */
 void gm_end(struct gm_session *s, unsigned why, int err);
 
@@ -207,7 +207,9 @@ int gm_push(struct xk_session *session, struct xk_msg *m);
 /* Takes ACK, RESET or CREDIT m. No lock is held. */
 void gm_pop_answer(struct gm_session *s, struct xk_msg *m, const struct gm_header *h);
 
-/* Returns how many more messages may be pushed. Kept messages are bounded without flow control, too. The lock is held. */
+/*
+ * Returns how many more messages may be pushed. Kept messages are bounded without flow control, too. The lock is held.
+ */
 static inline uint32_t
 gm_tokens(const struct gm_session *s)
 {
@@ -217,14 +219,17 @@ gm_tokens(const struct gm_session *s)
 	return (uint32_t)(under_way < all ? all - under_way : 0);
 }
 
-/* The message under way at index i, the oldest being 0. */
+/* The message in flight at index i, the oldest being 0. */
 static inline struct gm_slot *
 gm_slot(struct gm_session *s, unsigned i)
 {
 	return &s->slots[(s->first + i) % GM_TOKENS_MAX];
 }
 
-/* Prepares to send the oldest packets again, if they are due. Returns whether s is to be given up. The lock is held. */
+/*
+ * Prepares the retransmission of the oldest packets, if it is due. Returns whether s is to be given up. The lock is
+ * held.
+ */
 bool gm_send_late(struct gm_session *s, uint64_t now_ns);
 
 /* Sends as many packets as the window allows. No lock is held. */
@@ -235,7 +240,7 @@ void gm_transmit(struct gm_session *s);
 /* Takes DATA, DEPOSIT or DATAGRAM m. No lock is held. */
 void gm_pop_packet(struct gm_session *s, struct xk_msg *m, const struct gm_header *h);
 
-/* Acknowledges what has waited for that long enough. No lock is held. */
+/* Acknowledges packets whose delay is over. No lock is held. */
 void gm_acknowledge_late(struct gm_session *s, uint64_t now_ns);
 
 /* Drops an incomplete message for that reason. The lock is held. */

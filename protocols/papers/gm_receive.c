@@ -1,6 +1,6 @@
 /*
  * gm_receive.c - GM's receiving half: packets in order, incomplete messages, delivery, deposits. gm.c has the protocol,
- * and says why a packet is accepted.
+ * and explains why a packet is accepted.
  *
  * The first fragment of a message takes buffers of its host's share for all of them: fragments are of one length, so
  * their number is known.
@@ -8,13 +8,14 @@
  * A whole message waits in `ready` while another shepherd delivers the one before. It has a posted buffer by then;
  * waiting messages take buffers of the host's share, too. A message is acknowledged when the user has returned from
  * it, other packets when they arrive; both later if they are patient.
- * A datagram goes the same way, but only its own number is judged, and it draws a CREDIT if its sender asks.
+ * A datagram is handled alike, but only its own number is checked, and it is answered with a CREDIT if its sender asks.
  */
 #include "protocols/papers/gm_private.h"
 
 /*
- * While a message waits in `ready`: whether to post its buffer again, whether it is a datagram, whether it has buffers of
- * the host's share, and above these the number of its last packet; of a datagram, the number to answer with a CREDIT, or 0.
+ * While a message waits in `ready`: whether to post its buffer again, whether it is a datagram, whether it has buffers
+ * of the host's share, and above these the number of its last packet; of a datagram, the number to answer with a
+ * CREDIT, or 0.
  */
 #define GM_WAITS XK_KIND('g', 'm', 'r', 'x')
 
@@ -38,7 +39,7 @@ gm_receive_abandon(struct gm_session *s, unsigned why)
 	s->partial = NULL;
 }
 
-/* m is no longer among the ready ones. Returns what was noted of it. */
+/* Returns the notes about m, which is no longer among the ready ones. */
 static uint64_t
 gm_receive_unready(struct gm_session *s, struct xk_msg *m)
 {
@@ -83,7 +84,7 @@ gm_judge_datagram(struct gm_session *s, const struct gm_header *h)
 
 /* Returns 0 if the packet is the next, or the reason to drop it. */
 static unsigned
-gm_judge(struct gm_session *s, const struct gm_header *h)
+gm_check_sequence(struct gm_session *s, const struct gm_header *h)
 {
 	if (s->error != 0 || h->begin < s->peer_begin)
 		return GM_STALE;
@@ -214,11 +215,11 @@ gm_receive_deposit(struct gm_session *s, struct xk_msg *m, const struct gm_heade
 	return err == 0 ? 0 : err == -EFAULT ? GM_OUT_OF_BOUNDS : GM_BAD_REGION;
 }
 
-/* Takes what is next. Returns 0, or the reason to drop m; then the sender's copies of it will be judged again. */
+/* Takes the next packet. Returns 0, or the reason to drop m; then the sender's copies of it will be checked again. */
 static unsigned
 gm_receive_next(struct gm_session *s, struct xk_msg *m, const struct gm_header *h)
 {
-	unsigned why = gm_judge(s, h);
+	unsigned why = gm_check_sequence(s, h);
 
 	if (why == 0 && h->kind != GM_DEPOSIT)
 		why = gm_receive_data(s, m, h);
@@ -237,7 +238,7 @@ gm_receive_next(struct gm_session *s, struct xk_msg *m, const struct gm_header *
 	return 0;
 }
 
-/* Notes that the user has had all up to taken. Returns the number to acknowledge now, or 0. The lock is held. */
+/* Records that the user has had all up to `taken`. Returns the number to acknowledge now, or 0. The lock is held. */
 static uint64_t
 gm_take(struct gm_session *s, uint64_t taken)
 {
@@ -344,7 +345,7 @@ gm_announce(struct gm_session *s)
 	return 0;
 }
 
-/* Returns the reason to tell the sender, or 0: it is not told. */
+/* Returns the reason to report to the sender, or 0: none is reported. */
 static enum gm_reason
 gm_reason_of(unsigned why, const struct gm_session *s)
 {

@@ -1,9 +1,9 @@
 /*
- * gm_send.c - GM's sending half: messages under way, acknowledgements, retransmission. gm.c has the protocol.
+ * gm_send.c - GM's sending half: messages in flight, acknowledgements, retransmission. gm.c has the protocol.
  *
- * A message under way has a slot, which holds it until its last packet is acknowledged. Packets are made from it when
+ * A message in flight has a slot, which holds it until its last packet is acknowledged. Packets are made from it when
  * they are sent: at most `window` unacknowledged ones, fewer after a time-out (one more with each acknowledgement).
- * Without an acknowledgement for longer than the round trip hardly ever takes, all is sent again from the oldest on.
+ * Without an acknowledgement for longer than round trips usually take, all are sent again from the oldest on.
  * A datagram has no slot: its packets are made of the message itself.
  */
 #include <errno.h>
@@ -12,7 +12,7 @@
 
 /* ---- packets; the lock is held ---- */
 
-/* Returns the slot of the packet at position, which is under way. */
+/* Returns the slot of the packet at position, which is in flight. */
 static struct gm_slot *
 gm_slot_at(struct gm_session *s, uint64_t position)
 {
@@ -165,7 +165,9 @@ gm_send_late(struct gm_session *s, uint64_t now_ns)
 
 /* ---- pushing ---- */
 
-/* Returns whether there is a token. Those of datagrams are back if no CREDIT has come for `timeout`. The lock is held. */
+/*
+ * Returns whether there is a token. Those of datagrams are back if no CREDIT has come for `timeout`. The lock is held.
+ */
 static bool
 gm_has_token(struct gm_session *s)
 {
@@ -188,7 +190,7 @@ gm_has_token(struct gm_session *s)
 	return gm_tokens(s) > 0;
 }
 
-/* Makes m the last message under way. Returns 0, or the reason to drop it. The lock is held. */
+/* Makes m the last message in flight. Returns 0, or the reason to drop it. The lock is held. */
 static unsigned
 gm_begin(struct gm_session *s, struct xk_msg *m, const struct xk_gm_request *request)
 {
@@ -222,8 +224,8 @@ gm_begin(struct gm_session *s, struct xk_msg *m, const struct xk_gm_request *req
 }
 
 /*
- * Numbers the datagram h and, with flow control, takes a token for it and asks for a CREDIT for each half of them. Returns 0,
- * or the reason to drop it. The lock is held.
+ * Numbers the datagram h and, with flow control, takes a token for it and asks for a CREDIT for each half of them.
+ * Returns 0, or the reason to drop it. The lock is held.
  */
 static unsigned
 gm_begin_datagram(struct gm_session *s, struct gm_header *h)
@@ -350,7 +352,7 @@ gm_find_packet(struct gm_session *s, const struct gm_header *h, uint64_t *positi
 												   : GM_BAD_ACK;
 }
 
-/* Notes that all up to position has arrived. The lock is held. */
+/* Records that all up to position have arrived. The lock is held. */
 static void
 gm_progress(struct gm_session *s, uint64_t position)
 {
@@ -372,7 +374,9 @@ gm_progress(struct gm_session *s, uint64_t position)
 		xk_alarm_set(&s->alarm, s->retry.due_ns);
 }
 
-/* Notes that the user at the peer has had the datagrams up to that of h. Returns as gm_find_packet. The lock is held. */
+/*
+ * Records that the user at the peer has had the datagrams up to that of h. Returns as gm_find_packet. The lock is held.
+ */
 static unsigned
 gm_take_credit(struct gm_session *s, const struct gm_header *h)
 {
@@ -385,7 +389,7 @@ gm_take_credit(struct gm_session *s, const struct gm_header *h)
 	return 0;
 }
 
-/* Frees whole messages that have arrived, and tells their senders. */
+/* Frees whole messages that have arrived, and notifies their senders. */
 static void
 gm_pop_ack(struct gm_session *s, struct xk_msg *m, const struct gm_header *h)
 {

@@ -8,10 +8,10 @@
  *               get_participants gives XK_ANY. Opened sessions are one per neighbour and upper; messages come up them
  *               only if their type is not enabled.
  * Following:    Opened sessions follow their neighbour in ARP (arp.h). A session that moves keeps the link's session
- *               that it was opened on, because a push may be under way there, and pushes on another one (`moved`), with
- *               a lock and a reference for each push. Once ARP doubts an address, the next push triggers a query and
- *               still uses the old address. Idle sessions send no queries. ARP gets the advice that the peer does not
- *               answer (xk_unanswered), except from passive sessions, whose host is unknown.
+ *               that it was opened on, because a push may be in progress there, and pushes on another one (`moved`),
+ *               with a lock and a reference for each push. Once ARP doubts an address, the next push triggers a query
+ *               and still uses the old address. Idle sessions send no queries. A peer that does not answer is reported
+ *               to ARP (xk_unanswered), except by passive sessions, whose host is unknown.
  * Not done:     multicast
  * Graph:        vnet -> eth; vnet -> arp; and once more for each further interface (address2, ...)
  */
@@ -115,7 +115,7 @@ vnet_session_stand(struct xk_session *s, struct xk_session *lls)
 	return true;
 }
 
-/* Returns whether the next push asks for the address: ARP is not sure of it, or nobody has asked yet. */
+/* Returns whether the next push asks for the address: ARP doubts it, or has not been asked for it. */
 static bool
 vnet_is_stale(const struct vnet_session *s)
 {
@@ -161,8 +161,8 @@ vnet_setup(struct xk_session *session, const void *how)
 }
 
 /*
- * Marks a session that can be found, or not. What opens one calls this after binding it, although setup has set the mark:
- * vnet_used reaches only bound sessions. The fences let one of the two see what the other has done.
+ * Marks a session that can be found, or not. What opens one calls this after binding it, although setup has set the
+ * mark: vnet_used reaches only bound sessions. The fences let one of the two see what the other has done.
  */
 static void
 vnet_mark(void *session, void *context)
@@ -176,8 +176,8 @@ vnet_mark(void *session, void *context)
 }
 
 /*
- * Takes s off the sessions that it pushes on, and makes it push on `to` (NULL: on lls), whose address is link. Takes the
- * caller's reference on `to`. Returns the former `moved`, for the caller to close.
+ * Takes s off the sessions that it pushes on, and makes it push on `to` (NULL: on lls), whose address is link. Takes
+ * the caller's reference on `to`. Returns the former `moved`, for the caller to close.
  */
 static struct xk_session *
 vnet_replace(struct vnet_session *s, struct xk_session *to, uint64_t link, bool is_closed)
@@ -198,8 +198,8 @@ vnet_replace(struct vnet_session *s, struct xk_session *to, uint64_t link, bool 
 }
 
 /*
- * A concurrent push goes to lls, which stays until the push has ended. Whoever handles a message that came up before may
- * still ask where it is from.
+ * A concurrent push goes to lls, which stays until the push has ended. The handler of an earlier message may still ask
+ * where it is from.
  */
 static void
 vnet_close(struct xk_session *session)
@@ -217,8 +217,8 @@ vnet_close(struct xk_session *session)
 /* ---- following a neighbour; no lock is held across calls of ARP or the link ---- */
 
 /*
- * Makes a session push to another link address. A passive one leaves the table, because frames from the old address must
- * not be answered at the new one.
+ * Makes a session push to another link address. A passive one leaves the table, because frames from the old address
+ * must not be answered at the new one.
  */
 static int
 vnet_moved(struct xk_arp_follower *follower, uint64_t link)
@@ -259,7 +259,9 @@ vnet_follow(struct vnet *vnet, struct vnet_session *s, bool asks)
 	vnet_mark(s, NULL);
 }
 
-/* Lets sessions send from the interface's address, or not, as ARP says. Sessions that are not in the table are marked. */
+/*
+ * Lets sessions send from the interface's address, or not, as ARP says. Sessions that are not in the table are marked.
+ */
 static void
 vnet_used(const struct xk_arp_user *user, bool is_used)
 {

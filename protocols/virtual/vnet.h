@@ -3,8 +3,8 @@
  *
  * Participants: the top of the remote stack is the IPv4 host that frames go to (a neighbour, or a broadcast address);
  *               the top of the local stack is the address of an interface, or missing.
- * Link address: an opened session sends to the address that ARP knows, and follows its changes, not what frames say.
- *               A passive session, caused by a frame, answers where that frame came from and never follows: if the
+ * Link address: an opened session sends to the address that ARP knows, and follows its changes; frames do not change
+ *               it. A passive session, caused by a frame, answers where that frame came from and never follows: if the
  *               neighbour sends from elsewhere, that is another session.
  */
 #ifndef VNET_H
@@ -49,9 +49,9 @@ struct xk_vnet_interfaces {
 XK_CONTROL_OP(XK_VNET_GET_INTERFACES, 101, struct xk_vnet_interfaces); /* protocol */
 XK_CONTROL_OP(XK_VNET_GET_INTERFACE, 102, struct xk_vnet_interface);   /* session: the one that it sends through */
 /*
- * Session: a neighbour. If a frame caused the session and an upper has opened it for that neighbour, the session follows
- * the neighbour's link address from here on, as if it had been opened actively; later messages from the old address get
- * sessions of their own. No effect on other sessions, or if it follows already. Never waits.
+ * Session: a neighbour. If a frame caused the session and an upper has opened it for that neighbour, the session
+ * follows the neighbour's link address from here on, as if it had been opened actively; later messages from the old
+ * address get sessions of their own. No effect on other sessions, or if it follows already. Never waits.
  */
 XK_CONTROL_OP(XK_VNET_FOLLOW, 103, const uint64_t);
 /*
@@ -74,8 +74,8 @@ enum xk_vnet_kind {
 
 /*
  * Returns the kind of host, seen from `count` interfaces (of XK_VNET_GET_INTERFACES), and sets *index to its interface
- * unless it is elsewhere. 255.255.255.255 is a broadcast on the first interface; an interface's `onlink` is there,
- * whatever the networks of others. Any context.
+ * unless it is elsewhere. 255.255.255.255 is a broadcast on the first interface; an interface's `onlink` is on it, even
+ * if in another's network. Any context.
  */
 static inline enum xk_vnet_kind
 xk_vnet_kind(const struct xk_vnet_interface *interfaces, unsigned count, uint32_t host, unsigned *index)
