@@ -1,6 +1,6 @@
 /*
  * attributes.c - the attributes of a graph, its nodes and its edges: the graph language's own, the settings that a
- * node's protocol declares, and graphviz's drawing attributes, which are let through and ignored.
+ * node's protocol declares, and graphviz's drawing attributes, which are accepted and ignored.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -11,14 +11,14 @@
 #include "xkernel/trace.h"
 
 enum {
-	ATTRIBUTES_CARRY_MAX = 256, /* frames that a device buffers: the peak that carried budgets allow for */
+	ATTRIBUTES_CARRY_MAX = 256, /* frames that a device buffers: the maximum that carried budgets allow for */
 	ATTRIBUTES_SESSIONS_MAX = 1 << 20,
 };
 
-/* The longest time, so that a carried budget does not overflow. */
+/* The longest time; it keeps carried budgets from overflowing. */
 #define ATTRIBUTES_TIME_MAX (60 * UINT64_C(1000000000))
 
-/* What an attribute stands on, and where its value goes; NULL: the place has no such value. */
+/* The owner of attributes, and the destinations of their values; NULL: the owner has no such value. */
 struct attributes_target {
 	struct attributes_check *check;
 	enum attributes_where where;
@@ -31,8 +31,8 @@ struct attributes_target {
 
 /*
  * graphviz's drawing attributes, from its documentation, including those that it writes back (-Txdot). The graph's
- * include those of subgraphs and clusters, which the scan does not distinguish. `name` and `key` are networkx's, for a
- * graph and for one of several edges between two nodes.
+ * include those of subgraphs and clusters, which the scanner does not distinguish. `name` and `key` are networkx's, for
+ * a graph and for one of several edges between two nodes.
  */
 static const struct {
 	unsigned where;
@@ -70,11 +70,11 @@ static const struct {
 
 enum { ATTRIBUTES_WORD_MAX = 32 };
 
-/* Returns the number of letters to change, add, leave out or swap with their neighbour to turn a into b. */
+/* Returns the number of letters to change, add, remove or swap with their neighbour to turn a into b. */
 static unsigned
 attributes_distance(const char *a, const char *b)
 {
-	unsigned rows[3][ATTRIBUTES_WORD_MAX + 1]; /* distances of three prefixes of a, in turn, to each prefix of b */
+	unsigned rows[3][ATTRIBUTES_WORD_MAX + 1]; /* distances of the last three prefixes of a to each prefix of b */
 	size_t len = strlen(b), i;
 
 	if (strlen(a) > ATTRIBUTES_WORD_MAX || len > ATTRIBUTES_WORD_MAX)
@@ -98,14 +98,14 @@ attributes_distance(const char *a, const char *b)
 }
 
 void
-attributes_consider(struct attributes_guess *guess, const char *candidate)
+attributes_guess_try(struct attributes_guess *guess, const char *candidate)
 {
 	size_t len = strlen(guess->name);
 	unsigned distance = attributes_distance(guess->name, candidate);
 
 	if (guess->found == NULL)
 		guess->distance = len < 4 ? (unsigned)len : 4;
-	/* A word of which more than half differs is another word. */
+	/* If more than half of the letters differ, it is another word. */
 	if (distance < guess->distance && distance * 2 <= strlen(candidate) + 1) {
 		guess->distance = distance;
 		guess->found = candidate;
@@ -113,14 +113,14 @@ attributes_consider(struct attributes_guess *guess, const char *candidate)
 }
 
 void
-attributes_consider_settings(struct attributes_guess *guess, const struct xk_setting *settings)
+attributes_guess_try_settings(struct attributes_guess *guess, const struct xk_setting *settings)
 {
 	for (const struct xk_setting *s = settings; s != NULL && s->name != NULL; s++)
-		attributes_consider(guess, s->name);
+		attributes_guess_try(guess, s->name);
 }
 
 const char *
-attributes_guessed(struct attributes_guess *guess)
+attributes_guess_text(struct attributes_guess *guess)
 {
 	if (guess->found == NULL)
 		return "";
@@ -191,7 +191,7 @@ static const struct {
 	[ATTRIBUTES_TRACE] = { "trace", ATTRIBUTES_GRAPH | ATTRIBUTES_NODE },
 };
 
-/* Sets what an own attribute says. Returns what was expected when the value is wrong, NULL when it is right. */
+/* Parses an attribute of the graph language. Returns NULL, or the expected form if the value is wrong. */
 static const char *
 attributes_parse(struct attributes_target *target, enum attributes_name name, const char *value)
 {
@@ -249,7 +249,7 @@ attributes_parse(struct attributes_target *target, enum attributes_name name, co
 		break;
 	case ATTRIBUTES_SESSIONS:
 		if (target->type->session_max == 0)
-			return "no such attribute here: this protocol keeps no passively opened sessions";
+			return "no such attribute: this protocol keeps no passively opened sessions";
 		if (!attributes_number(value, ATTRIBUTES_SESSIONS_MAX, &number) || number == 0)
 			return "a number from 1 to 1048576";
 		policy->session_max = (unsigned)number;
@@ -264,7 +264,7 @@ attributes_parse(struct attributes_target *target, enum attributes_name name, co
 			return "none, errors, events or messages";
 		policy->trace_level = xk_trace_level(value);
 		break;
-	case ATTRIBUTES_PROTOCOL: /* check.c has looked at it before, ... */
+	case ATTRIBUTES_PROTOCOL: /* check.c has checked it before, ... */
 	case ATTRIBUTES_ROLE:     /* ... and does so later */
 		break;
 	}
@@ -291,8 +291,8 @@ attributes_draws(enum attributes_where where, const char *name)
 }
 
 static void
-attributes_ill_typed(struct attributes_check *check, const char *of, const struct xk_graph_attribute *a,
-		     const char *expected)
+attributes_refuse_value(struct attributes_check *check, const char *of, const struct xk_graph_attribute *a,
+			const char *expected)
 {
 	attributes_refuse(check, a->line, "%s of %s is \"%.80s\": expected %s", a->name, of, a->value, expected);
 }
@@ -312,9 +312,9 @@ attributes_check_setting(struct attributes_check *check, const char *of, const s
 	struct xk_setting there = *setting;
 	char why[160] = "another value";
 
-	/* any text is a string, and xk_setting_parse would copy it */
+	/* any text is a valid string, and xk_setting_parse would copy it */
 	if (a->html)
-		attributes_ill_typed(check, of, a, "a value that is no HTML-like string");
+		attributes_refuse_value(check, of, a, "a value that is not an HTML-like string");
 	if (a->html || setting->type == XK_SETTING_STRING)
 		return;
 	there.offset = 0;
@@ -332,7 +332,7 @@ attributes_find_setting(const struct xk_setting *settings, const char *name)
 }
 
 static const char *
-attributes_place(unsigned where)
+attributes_owners(unsigned where)
 {
 	if (where & ATTRIBUTES_NODE)
 		return where & ATTRIBUTES_GRAPH ? "the graph or a node" : "a node";
@@ -348,10 +348,10 @@ attributes_unknown(struct attributes_target *target, const struct xk_graph_attri
 
 	for (size_t i = 0; i < XK_ARRAY_LENGTH(attributes_own); i++)
 		if (attributes_own[i].where & target->where)
-			attributes_consider(&guess, attributes_own[i].name);
-	attributes_consider_settings(&guess, target->type == NULL ? NULL : target->type->settings);
+			attributes_guess_try(&guess, attributes_own[i].name);
+	attributes_guess_try_settings(&guess, target->type == NULL ? NULL : target->type->settings);
 	attributes_refuse(target->check, a->line, "unknown attribute \"%.80s\" of %s%s", a->name, target->of,
-			  attributes_guessed(&guess));
+			  attributes_guess_text(&guess));
 }
 
 static void
@@ -364,18 +364,18 @@ attributes_check_one(struct attributes_target *target, const struct xk_graph_att
 	while (own < XK_ARRAY_LENGTH(attributes_own) && strcmp(attributes_own[own].name, a->name) != 0)
 		own++;
 	if (own < XK_ARRAY_LENGTH(attributes_own) && (attributes_own[own].where & target->where)) {
-		const char *expected = a->html ? "a value that is no HTML-like string"
+		const char *expected = a->html ? "a value that is not an HTML-like string"
 					       : attributes_parse(target, (enum attributes_name)own, a->value);
 
 		if (expected != NULL)
-			attributes_ill_typed(target->check, target->of, a, expected);
+			attributes_refuse_value(target->check, target->of, a, expected);
 	} else if (setting != NULL) {
 		attributes_check_setting(target->check, target->of, setting, a);
 	} else if (attributes_draws(target->where, a->name)) {
 		return;
 	} else if (own < XK_ARRAY_LENGTH(attributes_own)) {
-		attributes_refuse(target->check, a->line, "%s is no attribute of %s: it belongs on %s", a->name,
-				  attributes_place(target->where), attributes_place(attributes_own[own].where));
+		attributes_refuse(target->check, a->line, "%s is not an attribute of %s: it belongs on %s", a->name,
+				  attributes_owners(target->where), attributes_owners(attributes_own[own].where));
 	} else {
 		attributes_unknown(target, a);
 	}
@@ -388,10 +388,10 @@ attributes_check_all(struct attributes_target *target, const struct xk_graph_att
 
 	for (unsigned i = 0; i < attributes->count; i++)
 		attributes_check_one(target, &attributes->list[i]);
-	/* a node has no budget: there it was refused before, or is a setting of the protocol's own */
+	/* a node has no budget: there, carry is unknown or a setting of the protocol */
 	if (carry != NULL && target->budget != NULL && xk_graph_attribute_find(attributes, "budget") == NULL)
-		attributes_refuse(target->check, carry->line,
-				  "carry of %s is without effect: it has no budget of its own", target->of);
+		attributes_refuse(target->check, carry->line, "carry of %s has no effect without a budget of its own",
+				  target->of);
 }
 
 bool
@@ -419,7 +419,7 @@ attributes_next_address(const struct xk_graph *graph, struct attributes_address 
 	return false;
 }
 
-/* ---- what has attributes ---- */
+/* ---- owners of attributes ---- */
 
 void
 attributes_check_graph(struct attributes_check *check)
@@ -438,8 +438,8 @@ attributes_check_graph(struct attributes_check *check)
 }
 
 /*
- * Removes attributes that graphviz wrote under the name of a setting (`width`): the setting cannot have the value, and
- * the node has a position, too.
+ * Removes layout attributes of graphviz that have the name of a setting (`width`): values that the setting cannot have,
+ * of nodes that also have a position.
  */
 static void
 attributes_remove_layout(struct xk_graph_node *node)
@@ -468,7 +468,7 @@ attributes_check_node(struct attributes_check *check, struct xk_graph_node *node
 	};
 
 	node->policy = check->graph->policy;
-	if (node->type == NULL) /* nothing is known of its attributes */
+	if (node->type == NULL) /* its attributes are unknown */
 		return;
 	attributes_remove_layout(node);
 	attributes_check_all(&target, &node->attributes);
@@ -485,8 +485,7 @@ attributes_check_key(struct attributes_check *check, const struct xk_graph_edge 
 		if (e->upper == edge->upper && e->lower == edge->lower && other != NULL &&
 		    strcmp(other->value, key->value) == 0)
 			attributes_refuse(check, key->line,
-					  "%s has the key \"%.80s\" twice, which makes one edge of two", of,
-					  key->value);
+					  "%s has the key \"%.80s\" twice, which merges the two edges", of, key->value);
 	}
 }
 
@@ -507,6 +506,6 @@ attributes_check_edge(struct attributes_check *check, struct xk_graph_edge *edge
 	attributes_check_all(&target, &edge->attributes);
 	attributes_check_key(check, edge, of);
 	if (edge->handoff == XK_GRAPH_NEVER && edge->budget.budget_ns != 0)
-		attributes_refuse(check, edge->line,
-				  "%s has handoff=never and a budget: the one forbids what the other asks for", of);
+		attributes_refuse(check, edge->line, "%s has handoff=never and a budget, which contradict each other",
+				  of);
 }

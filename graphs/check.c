@@ -1,6 +1,6 @@
 /*
- * check.c - whether a graph can be composed: types, attributes, cycles, roles, realms, numbers, ports; and the order in
- * which to build it. Reports every error that it can find, and none that only follows from another.
+ * check.c - checks whether a graph can be composed: types, attributes, cycles, roles, realms, numbers, ports; and finds
+ * the order in which to build it. Reports as many errors as it can find, without those that only follow from others.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -23,11 +23,11 @@ check_type(struct attributes_check *check, struct xk_graph_node *node)
 		if (strcmp(check->types[i]->name, name) == 0)
 			node->type = check->types[i];
 		else
-			attributes_consider(&guess, check->types[i]->name);
+			attributes_guess_try(&guess, check->types[i]->name);
 	if (node->type != NULL)
 		return;
 	if (guess.found != NULL)
-		attributes_refuse(check, line, "unknown protocol \"%.80s\"%s", name, attributes_guessed(&guess));
+		attributes_refuse(check, line, "unknown protocol \"%.80s\"%s", name, attributes_guess_text(&guess));
 	else if (strcmp(node->name, name) == 0)
 		attributes_refuse(check, line,
 				  "unknown protocol \"%.80s\" (`xk protocols` lists them; [protocol=NAME] gives a node "
@@ -40,12 +40,12 @@ check_type(struct attributes_check *check, struct xk_graph_node *node)
 
 /* ---- cycles ---- */
 
-enum check_colour { CHECK_UNSEEN, CHECK_ON_PATH, CHECK_DONE };
+enum check_colour { CHECK_UNSEEN, CHECK_ON_STACK, CHECK_DONE };
 
 struct check_walk {
 	struct attributes_check *check;
-	uint8_t *colour;     /* enum check_colour, by node */
-	unsigned *path, len; /* the current node and those above it */
+	uint8_t *colour;      /* enum check_colour, by node */
+	unsigned *stack, len; /* the current node and those above it */
 	bool cyclic;
 };
 
@@ -57,11 +57,11 @@ check_report_cycle(struct check_walk *walk, const struct xk_graph_edge *edge)
 	char text[512];
 	size_t used = 0;
 
-	while (walk->path[--from] != edge->lower)
+	while (walk->stack[--from] != edge->lower)
 		;
 	for (unsigned i = from; i < walk->len && used < sizeof(text) - XK_GRAPH_NAME_MAX - 16; i++)
 		used += (size_t)snprintf(text + used, sizeof(text) - used, "%.63s -> ",
-					 graph->nodes[walk->path[i]].name);
+					 graph->nodes[walk->stack[i]].name);
 	if (used >= sizeof(text) - XK_GRAPH_NAME_MAX - 16)
 		snprintf(text + used, sizeof(text) - used, "... -> ");
 	attributes_refuse(walk->check, edge->line, "a cycle: %s%s", text, graph->nodes[edge->lower].name);
@@ -74,12 +74,12 @@ check_walk_node(struct check_walk *walk, unsigned node, const unsigned *first_ed
 {
 	struct xk_graph *graph = walk->check->graph;
 
-	walk->colour[node] = CHECK_ON_PATH;
-	walk->path[walk->len++] = node;
+	walk->colour[node] = CHECK_ON_STACK;
+	walk->stack[walk->len++] = node;
 	for (unsigned e = first_edge[node]; e < first_edge[node + 1]; e++) {
 		unsigned lower = graph->edges[e].lower;
 
-		if (walk->colour[lower] == CHECK_ON_PATH)
+		if (walk->colour[lower] == CHECK_ON_STACK)
 			check_report_cycle(walk, &graph->edges[e]);
 		else if (walk->colour[lower] == CHECK_UNSEEN)
 			check_walk_node(walk, lower, first_edge);
@@ -88,7 +88,7 @@ check_walk_node(struct check_walk *walk, unsigned node, const unsigned *first_ed
 	walk->colour[node] = CHECK_DONE;
 }
 
-/* Returns where the edges of each node begin in the graph's list, with one more entry at the end. */
+/* Returns, for each node, the index of its first edge in the graph's list, with one more entry at the end. */
 static unsigned *
 check_first_edges(const struct xk_graph *graph)
 {
@@ -102,7 +102,7 @@ check_first_edges(const struct xk_graph *graph)
 	return first;
 }
 
-/* Whether there is a cycle. */
+/* Returns true if there is a cycle. */
 static bool
 check_cycles(struct attributes_check *check, const unsigned *first_edge)
 {
@@ -110,13 +110,13 @@ check_cycles(struct attributes_check *check, const unsigned *first_edge)
 	struct check_walk walk = { .check = check };
 
 	walk.colour = calloc(count + 1, sizeof(*walk.colour));
-	walk.path = calloc(count + 1, sizeof(*walk.path));
-	xk_assert(walk.colour != NULL && walk.path != NULL);
+	walk.stack = calloc(count + 1, sizeof(*walk.stack));
+	xk_assert(walk.colour != NULL && walk.stack != NULL);
 	for (unsigned i = 0; i < count; i++)
 		if (walk.colour[i] == CHECK_UNSEEN)
 			check_walk_node(&walk, i, first_edge);
 	free(walk.colour);
-	free(walk.path);
+	free(walk.stack);
 	return walk.cyclic;
 }
 
@@ -132,13 +132,14 @@ struct check_numbers {
 	struct attributes_check *check;
 	unsigned lower;
 	bool *seen; /* by edge, for this lower */
-	bool *used; /* by edge: its number is an upper's */
+	bool *used; /* by edge: its number identifies an upper */
 	struct check_claim *claims;
 	unsigned count;
 };
 
 /*
- * Finds the number on the lower of edge's upper, which has a header of its own. False: it has none, which is refused.
+ * Finds the number, on the lower, of edge's upper, which has a header of its own. Returns false, after refusing the
+ * graph, if it has none.
  */
 static bool
 check_edge_number(struct check_numbers *numbers, unsigned index, uint32_t *number)
@@ -193,7 +194,7 @@ check_claim_number(struct check_numbers *numbers, const struct xk_graph_edge *ed
 			  earlier->line, number, number, check_name(numbers->check, numbers->lower));
 }
 
-/* Claims the numbers on numbers->lower of the uppers that stand on node, through virtual protocols, too. */
+/* Claims the numbers on numbers->lower of the uppers above node, through virtual protocols too. */
 static void
 check_claims_above(struct check_numbers *numbers, unsigned node)
 {
@@ -204,7 +205,7 @@ check_claims_above(struct check_numbers *numbers, unsigned node)
 		const struct xk_protocol_type *upper = graph->nodes[edge->upper].type;
 		uint32_t number;
 
-		/* no messages cross an edge that only asks */
+		/* no messages cross an edge for queries only */
 		if (edge->lower != node || numbers->seen[i] || upper == NULL || edge->role == NULL ||
 		    edge->role->needs == XK_CONTROL)
 			continue;
@@ -228,7 +229,7 @@ check_unused_number(struct attributes_check *check, const struct xk_graph_edge *
 		return;
 	if (upper->type->flags & XK_VIRTUAL)
 		attributes_refuse(check, a->line,
-				  "number of %s -> %s: %s is virtual and has no number; the protocols above it have",
+				  "number of %s -> %s: %s is virtual and has no number; number the protocols above it",
 				  upper->name, lower->name, upper->name);
 	else
 		attributes_refuse(check, a->line, "number of %s -> %s: %s (%s) does not number its uppers", upper->name,
@@ -275,8 +276,8 @@ check_addresses(struct attributes_check *check)
 		for (b = a; attributes_next_address(graph, &b);)
 			if (a.network.host == b.network.host)
 				attributes_refuse(check, b.attribute->line,
-						  "%s of %s is \"%.80s\", and so is %s of %s: every interface "
-						  "has an address of its own",
+						  "%s of %s is \"%.80s\", and so is %s of %s: every interface needs "
+						  "its own address",
 						  b.attribute->name, check_name(check, b.node), b.attribute->value,
 						  a.attribute->name, check_name(check, a.node));
 }
@@ -297,17 +298,17 @@ check_marks(struct attributes_check *check, const struct xk_graph_edge *edge)
 
 		if (a != NULL)
 			attributes_refuse(check, a->line,
-					  "%s of %s -> %s: without effect, since messages pass %s (%s) by; write it on "
+					  "%s of %s -> %s has no effect, because messages bypass %s (%s): write it on "
 					  "the edges above %s",
 					  marks[i], upper->name, check_name(check, edge->lower), upper->name,
 					  upper->type->name, upper->name);
 	}
 }
 
-/* ---- the whole ---- */
+/* ---- the whole graph ---- */
 
 static bool
-check_is_next(const struct xk_graph *graph, unsigned node, const unsigned *first_edge, const bool *placed)
+check_is_ready(const struct xk_graph *graph, unsigned node, const unsigned *first_edge, const bool *placed)
 {
 	for (unsigned e = first_edge[node]; e < first_edge[node + 1]; e++)
 		if (!placed[graph->edges[e].lower])
@@ -315,7 +316,7 @@ check_is_next(const struct xk_graph *graph, unsigned node, const unsigned *first
 	return !placed[node];
 }
 
-/* Orders lowers before uppers; of the nodes that could come next, the first by name. */
+/* Orders lowers before uppers; among the nodes that could come next, by name. */
 static void
 check_order(struct xk_graph *graph, const unsigned *first_edge)
 {
@@ -327,7 +328,7 @@ check_order(struct xk_graph *graph, const unsigned *first_edge)
 	for (unsigned count = 0; count < graph->node_count; count++) {
 		unsigned node = 0;
 
-		while (!check_is_next(graph, node, first_edge, placed))
+		while (!check_is_ready(graph, node, first_edge, placed))
 			node++;
 		placed[node] = true;
 		graph->order[count] = node;

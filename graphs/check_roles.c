@@ -1,4 +1,4 @@
-/* check_roles.c - see check_roles.h. docs/graphs.md says how edges without role= are placed. */
+/* check_roles.c - see check_roles.h. docs/graphs.md describes how edges without role= are placed. */
 #include "graphs/check_roles.h"
 
 #include <stdlib.h>
@@ -43,7 +43,10 @@ check_list_roles(const struct xk_protocol_type *type, char *text, size_t size)
 		(places)->wrong = true;                                                                                \
 	} while (0)
 
-/* Finds the next edge with role=NAME to place, by the lower's name: the order of statements does not count. Or -1. */
+/*
+ * Finds the next unplaced edge with role=NAME in the order of the lowers' names: the order of statements does not
+ * count. Returns -1 if there is none.
+ */
 static int
 check_next_named(const struct check_places *places, const char *role, const bool *placed)
 {
@@ -80,20 +83,20 @@ check_place_named(struct check_places *places, unsigned role, bool *placed)
 					    check_name(places->check, places->edges[edge].lower));
 		else
 			check_places_refuse(places, places->edges[edge].line,
-					    "%s has too many lowers of role %s: each group of them has one",
+					    "%s has too many lowers of role %s: each group has only one",
 					    places->node->name, name);
 	}
 }
 
 static void
-check_one_too_many(struct check_places *places, const struct xk_graph_edge *edge)
+check_refuse_extra(struct check_places *places, const struct xk_graph_edge *edge)
 {
 	const char *lower = check_name(places->check, edge->lower), *name = places->node->name;
 	char list[256];
 
 	for (const struct xk_graph_edge *e = places->edges; e < edge; e++)
 		if (e->lower == edge->lower) {
-			check_places_refuse(places, edge->line, "parallel edges %s -> %s: the first is in line %u",
+			check_places_refuse(places, edge->line, "parallel edges %s -> %s: the first is on line %u",
 					    name, lower, e->line);
 			return;
 		}
@@ -113,8 +116,8 @@ check_fits(const struct xk_role *role, const struct xk_protocol_type *type)
 }
 
 /*
- * Gives each edge without a role the first place that fits, if graphviz has laid the graph out: it reorders a node's
- * edges.
+ * Gives each edge without a role the first place that it fits, if graphviz has laid the graph out, which reorders a
+ * node's edges.
  */
 static void
 check_place_fitting(struct check_places *places, bool *placed)
@@ -137,9 +140,9 @@ check_place_fitting(struct check_places *places, bool *placed)
 	}
 }
 
-/* Gives role-less edges the places that are left, in the order in which they are written. */
+/* Gives edges without a role the remaining places, in the order in which they are written. */
 static void
-check_place_others(struct check_places *places, const bool *placed)
+check_place_rest(struct check_places *places, const bool *placed)
 {
 	const struct xk_graph_node *node = places->node;
 	unsigned place = 0, places_count = places->groups * places->roles;
@@ -156,7 +159,7 @@ check_place_others(struct check_places *places, const bool *placed)
 						    "role \"%.80s\" on an edge from %s, which takes no lowers",
 						    a->value, node->name);
 			else
-				check_places_refuse(places, a->line, "%s has no role \"%.80s\" for its lowers, but %s",
+				check_places_refuse(places, a->line, "%s has no role \"%.80s\" for its lowers, only %s",
 						    node->name, a->value,
 						    check_list_roles(node->type, list, sizeof(list)));
 			continue;
@@ -166,7 +169,7 @@ check_place_others(struct check_places *places, const bool *placed)
 		if (place < places_count)
 			places->edge_at[place] = (int)i;
 		else
-			check_one_too_many(places, &places->edges[i]);
+			check_refuse_extra(places, &places->edges[i]);
 	}
 }
 
@@ -181,7 +184,7 @@ check_list_realms(unsigned realms, char *text, size_t size)
 	return realms == 0 ? " nothing" : text;
 }
 
-/* Refuses a lower that is not what its role asks for. */
+/* Refuses a lower that does not suit its role. */
 static void
 check_lower(struct check_places *places, const struct xk_role *role, struct xk_graph_edge *edge)
 {
@@ -222,7 +225,7 @@ check_parallel(struct check_places *places, unsigned place)
 
 		if (first == NULL || first->lower != edge->lower)
 			continue;
-		check_places_refuse(places, edge->line, "parallel edges %s -> %s of role %s: the first is in line %u",
+		check_places_refuse(places, edge->line, "parallel edges %s -> %s of role %s: the first is on line %u",
 				    places->node->name, check_name(places->check, edge->lower), edge->role->name,
 				    first->line);
 		return;
@@ -256,7 +259,7 @@ check_roles(struct attributes_check *check, struct xk_graph_node *node, const un
 	if (node->type == NULL)
 		return;
 	places.edge_count = first_edge[index + 1] - first_edge[index];
-	if (places.edge_count > 0) /* otherwise the graph may have no edges at all, and no list of them */
+	if (places.edge_count > 0) /* otherwise the graph may have no list of edges */
 		places.edges = &check->graph->edges[first_edge[index]];
 	places.roles = check_count_roles(node->type);
 	if ((node->type->flags & XK_REPEATS) && places.roles > 0 && places.edge_count > places.roles)
@@ -271,7 +274,7 @@ check_roles(struct attributes_check *check, struct xk_graph_node *node, const un
 	for (unsigned role = 0; role < places.roles; role++)
 		check_place_named(&places, role, placed);
 	check_place_fitting(&places, placed);
-	check_place_others(&places, placed);
+	check_place_rest(&places, placed);
 	for (unsigned i = 0; i < count; i++) {
 		if (places.edge_at[i] < 0 && !places.wrong)
 			check_missing(&places, i);
@@ -300,7 +303,7 @@ check_one_upper(struct attributes_check *check, unsigned node)
 			continue;
 		if (first != NULL && first->upper != edge->upper) {
 			attributes_refuse(check, check_later(first, edge)->line,
-					  "%s and %s both stand on %s: %s takes only one upper",
+					  "%s and %s are both above %s: %s takes only one upper",
 					  check_name(check, first->upper), check_name(check, edge->upper),
 					  graph->nodes[node].name, graph->nodes[node].type->name);
 			return;

@@ -1,4 +1,4 @@
-/* check_roles.h - which role each edge of a node has, and whether its lower suits that role. For check.c. */
+/* check_roles.h - assigns a role to each edge of a node, and checks that its lower suits the role. For check.c. */
 #ifndef XK_CHECK_ROLES_H
 #define XK_CHECK_ROLES_H
 
@@ -6,7 +6,7 @@
 
 /*
  * Gives each edge of node its role, and lists the edges in node->lowers. Refuses lowers that are missing, too many or
- * unsuitable. first_edge: by node, where its edges begin in the graph's list; one more at the end.
+ * unsuitable. first_edge: by node, the index of its first edge in the graph's list; one more at the end.
  */
 void check_roles(struct attributes_check *check, struct xk_graph_node *node, const unsigned *first_edge);
 

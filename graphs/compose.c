@@ -1,4 +1,4 @@
-/* compose.c - from a graph, in a file or as text, to a kernel's protocols; see graph.h. */
+/* compose.c - builds a kernel's protocols from a graph, in a file or as text; see graph.h. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,7 +29,7 @@ compose_settings(const struct xk_graph *graph, const struct xk_graph_node *node,
 	return 0;
 }
 
-/* made: the protocols of the nodes that were built before, by index. 0 or -errno. */
+/* Builds a node. made: the protocols of the nodes built before, by index. Returns 0 or -errno. */
 static int
 compose_node(const struct xk_graph *graph, unsigned index, struct xk_kernel *kernel, struct xk_protocol **made,
 	     struct xk_graph_errors *errors)
@@ -88,7 +88,7 @@ xk_graph_build(const struct xk_graph *graph, struct xk_kernel *kernel, struct xk
 	return err;
 }
 
-/* ---- all in one ---- */
+/* ---- all steps in one ---- */
 
 static unsigned
 compose_count(const struct xk_protocol_type *const *types)
@@ -100,7 +100,7 @@ compose_count(const struct xk_protocol_type *const *types)
 	return count;
 }
 
-/* The built-in types, then the program's own, which count where the names are the same. NULL: no memory. */
+/* Returns the built-in types, then the program's own, which win over those of the same name. NULL: no memory. */
 static const struct xk_protocol_type **
 compose_types(const struct xk_protocol_type *const *own)
 {
@@ -116,7 +116,7 @@ compose_types(const struct xk_protocol_type *const *own)
 	return types;
 }
 
-/* Reads, sets and checks the graph. NULL: it is refused. */
+/* Reads, sets and checks the graph. Returns NULL if it is refused. */
 static struct xk_graph *
 compose_load(const struct xk_graph_source *source, const char *file, const struct xk_protocol_type *const *types,
 	     struct xk_graph_errors *errors)
@@ -146,7 +146,7 @@ xk_graph_compose(const struct xk_graph_source *source, struct xk_kernel *kernel,
 	if (types == NULL)
 		return -ENOMEM;
 	if (xk_kernel_first(kernel) != NULL)
-		xk_graph_errors_add(&errors, file, 0, "comes second: the kernel is composed already");
+		xk_graph_errors_add(&errors, file, 0, "is the second graph: the kernel is already composed");
 	else
 		graph = compose_load(source, file, types, &errors);
 	if (graph != NULL)
@@ -154,7 +154,7 @@ xk_graph_compose(const struct xk_graph_source *source, struct xk_kernel *kernel,
 	if (graph != NULL && err == 0) {
 		err = xk_kernel_init(kernel, &failed);
 		if (err != 0)
-			xk_graph_errors_add(&errors, file, 0, "%s cannot start: its init has failed (%s)",
+			xk_graph_errors_add(&errors, file, 0, "%s cannot start: its init failed (%s)",
 					    failed == NULL ? "the graph" : failed->name, xk_error(err));
 	}
 	if (stream != NULL)

@@ -111,7 +111,7 @@ xk_graph_errors_print(const struct xk_graph_errors *errors, FILE *stream)
 {
 	unsigned line = 0, next;
 
-	/* by the smallest line that is not printed yet, and within a line as they were found: errors are few */
+	/* by the smallest line not yet printed, and within a line in the order found: errors are few */
 	for (bool first = true; first || line != UINT32_MAX; line = next, first = false) {
 		next = UINT32_MAX;
 		for (unsigned i = 0; i < errors->count; i++) {

@@ -1,6 +1,6 @@
 /*
- * draw.c - a checked graph as a picture, in DOT: what each protocol is, which lower plays which role, and where and why
- * a shepherd may leave the driver. Drawing attributes of the graph file are not taken over: they could name files.
+ * draw.c - draws a checked graph as a picture, in DOT: the type of each protocol, the role of each lower, and where and
+ * why a shepherd may leave the driver. Drawing attributes of the graph file are not copied: they could name files.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 
 /* ---- text ---- */
 
-/* Returns the length of the UTF-8 character at p; 0: it is none. */
+/* Returns the length of the UTF-8 character at p, or 0 if it is invalid. */
 static unsigned
 draw_character(const unsigned char *p)
 {
@@ -172,7 +172,7 @@ draw_note_rows(FILE *stream, const struct xk_graph_note *note)
 }
 
 static bool
-draw_is_top(const struct xk_graph *graph, unsigned node)
+draw_is_topmost(const struct xk_graph *graph, unsigned node)
 {
 	for (unsigned i = 0; i < graph->edge_count; i++)
 		if (graph->edges[i].lower == node)
@@ -183,16 +183,16 @@ draw_is_top(const struct xk_graph *graph, unsigned node)
 static void
 draw_node(FILE *stream, const struct xk_graph *graph, unsigned index, const struct xk_graph_notes *notes)
 {
-	/* from white to a warm red on which ink can still be read */
+	/* from white to a warm red on which ink is still legible */
 	static const double coldest[3] = { 255, 253, 247 }, hottest[3] = { 240, 106, 61 };
 	const struct xk_graph_node *node = &graph->nodes[index];
 	unsigned flags = node->type->flags, mixed[3];
 	struct xk_graph_note note = { .heat = -1 };
 	char colour[8];
-	const char *fill = flags & XK_PORT             ? DRAW_FILL_PORT
-			   : flags & XK_VIRTUAL        ? DRAW_FILL_VIRTUAL
-			   : draw_is_top(graph, index) ? DRAW_FILL_TOP
-						       : DRAW_FILL;
+	const char *fill = flags & XK_PORT                 ? DRAW_FILL_PORT
+			   : flags & XK_VIRTUAL            ? DRAW_FILL_VIRTUAL
+			   : draw_is_topmost(graph, index) ? DRAW_FILL_TOP
+							   : DRAW_FILL;
 
 	if (notes != NULL)
 		notes->node(notes, node->name, &note);
@@ -230,7 +230,7 @@ draw_node(FILE *stream, const struct xk_graph *graph, unsigned index, const stru
 
 /* ---- edges ---- */
 
-/* Whether the picture says which lower is which: the type has several roles. */
+/* Returns true if the picture names the roles of lowers: the type has several. */
 static bool
 draw_names_role(const struct xk_graph_node *upper)
 {
@@ -294,7 +294,7 @@ draw_edge(FILE *stream, const struct xk_graph *graph, const struct xk_graph_edge
 	fputs("];\n", stream);
 }
 
-/* ---- the whole ---- */
+/* ---- the whole picture ---- */
 
 /* Writes the file's name, and what holds for every message and node. */
 static void

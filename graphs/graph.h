@@ -1,7 +1,7 @@
 /*
  * graph.h - graph files: reads a DOT digraph, checks it against the built-in protocols, and composes them.
  *
- * A program that wants a host calls xk_graph_compose. One that looks at the graph itself does
+ * A program that needs a host calls xk_graph_compose. A program that inspects the graph itself does
  *
  *	struct xk_graph_errors errors = { 0 };
  *	struct xk_graph *graph = xk_graph_load(file, sets, set_count, xk_protocol_types, &errors);
@@ -32,8 +32,8 @@ enum {
 	XK_GRAPH_ATTRIBUTES_MAX = 256, /* different names in one file */
 	XK_GRAPH_NESTING_MAX = 64,     /* of subgraphs */
 	XK_GRAPH_NAME_MAX = 63,        /* of a node */
-	XK_GRAPH_ERRORS_MAX = 100,     /* kept; the others are only counted */
-	XK_GRAPH_NOTE = 96,            /* bytes of a note's row, with its NUL */
+	XK_GRAPH_ERRORS_MAX = 100,     /* maximum kept; further ones are only counted */
+	XK_GRAPH_NOTE = 96,            /* size of a note's row, with its NUL */
 	XK_GRAPH_NOTE_ROWS = 6,
 };
 
@@ -51,7 +51,7 @@ struct xk_graph_errors {
 	unsigned more;  /* not kept */
 };
 
-/* Adds an error; line 0: the line is not known, or there is none. */
+/* Adds an error; line 0: unknown, or none. */
 __attribute__((format(printf, 4, 5))) void xk_graph_errors_add(struct xk_graph_errors *errors, const char *file,
 							       unsigned line, const char *format, ...);
 
@@ -61,12 +61,12 @@ __attribute__((format(printf, 4, 0))) void xk_graph_errors_add_list(struct xk_gr
 								    va_list arguments);
 
 /*
- * Prints untrusted text, such as a file's name: control characters as \xHH, so that a terminal does not obey them.
- * Newlines are kept if `lines` is set.
+ * Prints untrusted text, such as a file's name, with control characters as \xHH, which a terminal does not interpret.
+ * Keeps newlines if `lines` is set.
  */
 void xk_graph_print_plain(const char *text, size_t len, bool lines, FILE *stream);
 
-/* Prints the errors, one a line, in the order of their lines. */
+/* Prints the errors, one per line, in the order of their lines. */
 void xk_graph_errors_print(const struct xk_graph_errors *errors, FILE *stream);
 
 /* Frees the errors; the struct can be used again. */
@@ -77,7 +77,7 @@ void xk_graph_errors_clear(struct xk_graph_errors *errors);
 struct xk_graph_attribute {
 	char *name, *value;
 	unsigned line; /* 0: from --set */
-	bool html;     /* the value was written <...> */
+	bool html;     /* the value was written as <...> */
 };
 
 struct xk_graph_attributes {
@@ -85,17 +85,17 @@ struct xk_graph_attributes {
 	unsigned count;
 };
 
-/* Of a node; those of the graph are the nodes' defaults. */
+/* A node's policy; the graph's is the default for nodes. */
 struct xk_graph_policy {
 	enum xk_implicit implicit;
-	uint64_t spin_ns; /* of XK_IMPLICIT_SPIN */
+	uint64_t spin_ns; /* for XK_IMPLICIT_SPIN */
 	enum xk_resume resume;
 	int trace_level;      /* enum xk_trace_level */
 	bool order_session;   /* nodes only */
 	unsigned session_max; /* nodes only; 0: the type's */
 };
 
-/* Of the graph or of an edge. */
+/* Budget of the graph or of an edge. */
 struct xk_graph_budget {
 	uint64_t budget_ns; /* 0: none */
 	unsigned carry;
@@ -103,15 +103,15 @@ struct xk_graph_budget {
 
 enum xk_graph_kind {
 	XK_GRAPH_PROTOCOLS, /* a digraph: the protocols of a host, upper -> lower */
-	XK_GRAPH_NETWORK,   /* an undirected one: hosts and links (topology.h) */
+	XK_GRAPH_NETWORK,   /* an undirected graph: hosts and links (topology.h) */
 };
 
 enum xk_graph_handoff { XK_GRAPH_AS_POLICY, XK_GRAPH_EXPLICIT, XK_GRAPH_NEVER };
 
 struct xk_graph_node {
 	char *name;
-	unsigned line;     /* where it is written first */
-	unsigned sequence; /* in the order in which nodes are written first, from 0 */
+	unsigned line;     /* of its first occurrence */
+	unsigned sequence; /* position among the nodes, by first occurrence, from 0 */
 	struct xk_graph_attributes attributes;
 	/* from xk_graph_check */
 	const struct xk_protocol_type *type; /* NULL: unknown */
@@ -123,14 +123,14 @@ struct xk_graph_node {
 struct xk_graph_edge {
 	unsigned upper, lower; /* indices of nodes; in a network, as written */
 	unsigned line;
-	unsigned sequence; /* in the order in which edges are written, from 0 */
+	unsigned sequence; /* position among the edges, as written, from 0 */
 	struct xk_graph_attributes attributes;
 	/* from xk_graph_check */
-	const struct xk_role *role; /* NULL: found none */
+	const struct xk_role *role; /* NULL: no role found */
 	enum xk_graph_handoff handoff;
 	struct xk_graph_budget budget;
 	bool has_number;
-	uint32_t number; /* number=N, of the upper on every lower that is reached by this edge */
+	uint32_t number; /* number=N, the upper's on every lower that is reached by this edge */
 };
 
 struct xk_graph {
@@ -140,9 +140,9 @@ struct xk_graph {
 	struct xk_graph_attributes attributes;
 	struct xk_graph_node *nodes; /* by name */
 	unsigned node_count;
-	struct xk_graph_edge *edges; /* by upper, then in the order in which they are written */
+	struct xk_graph_edge *edges; /* by upper, then as written */
 	unsigned edge_count;
-	bool refused; /* an error was found in it */
+	bool refused; /* an error was found in the graph */
 	/* from xk_graph_check */
 	bool checked;
 	struct xk_graph_policy policy;
@@ -152,49 +152,49 @@ struct xk_graph {
 };
 
 /*
- * Reads file, or the program's own graph (xk_program_graph) if that is its name. NULL: there is no graph in it, and
- * errors say why. A graph may be returned although errors were found (graph->refused), so that xk_graph_check can find
- * more; it refuses such a graph in any case.
+ * Reads file, or the program's own graph (xk_program_graph) if that has this name. Returns NULL, with the reason in
+ * errors, if there is no graph in it. A graph with errors (graph->refused) may be returned, so that xk_graph_check can
+ * find more; it refuses such a graph in any case.
  */
 struct xk_graph *xk_graph_read(const char *file, struct xk_graph_errors *errors);
 
-/* As xk_graph_read, from size bytes of text; file is the name in errors. */
+/* Reads a graph like xk_graph_read, but from size bytes of text; file is the name in errors. */
 struct xk_graph *xk_graph_read_text(const char *file, const char *text, size_t size, struct xk_graph_errors *errors);
 
 /*
- * Sets an attribute as a command line's --set does: "node.attribute=value", "graph.attribute=value" for the graph. To
- * be called before xk_graph_check, which looks at the value. 0; -EINVAL: not of this form, or no such node.
+ * Sets an attribute like --set on a command line: "node.attribute=value", or "graph.attribute=value" for the graph.
+ * Call before xk_graph_check, which checks the value. Returns 0, or -EINVAL: not of this form, or no such node.
  */
 int xk_graph_set(struct xk_graph *graph, const char *text, struct xk_graph_errors *errors);
 
 /*
- * Checks graph against types and fills in the fields that come from xk_graph_check. NULL ends the types; of one name
- * the last counts; they must outlive the graph. 0; -EINVAL: refused, and errors say why.
+ * Checks graph against types and fills in the fields that come from xk_graph_check. NULL terminates the types; among
+ * types of one name the last wins; they must outlive the graph. Returns 0, or -EINVAL with the reasons in errors.
  */
 int xk_graph_check(struct xk_graph *graph, const struct xk_protocol_type *const *types, struct xk_graph_errors *errors);
 
-/* Reads, sets and checks. NULL: refused, and errors say why. */
+/* Reads, sets and checks. Returns NULL, with the reasons in errors, if the graph is refused. */
 struct xk_graph *xk_graph_load(const char *file, const char *const *sets, unsigned set_count,
 			       const struct xk_protocol_type *const *types, struct xk_graph_errors *errors);
 
 /*
- * Composes the kernel's protocols as a checked graph says; the caller continues with xk_kernel_init. 0; -ENOMEM or
- * -EINVAL: errors say why, and nothing but xk_kernel_free may be done with the kernel.
+ * Composes the kernel's protocols from a checked graph; the caller continues with xk_kernel_init. Returns 0, or -ENOMEM
+ * or -EINVAL with the reasons in errors; the kernel may then only be freed (xk_kernel_free).
  */
 int xk_graph_build(const struct xk_graph *graph, struct xk_kernel *kernel, struct xk_graph_errors *errors);
 
-/* What a kernel is composed of, for a program that does not look at the graph itself. */
+/* The composition of a kernel, for a program that does not inspect the graph itself. */
 struct xk_graph_source {
 	const char *file;        /* the graph file; with text, its name in errors, or NULL */
-	const char *text;        /* the graph itself; NULL: it is in the file */
-	const char *const *sets; /* for xk_graph_set; NULL ends them, or stands for none */
-	/* The program's own types, preferred to built-in ones; they outlive the kernel. Ended as sets. */
+	const char *text;        /* the graph itself; NULL: read the file */
+	const char *const *sets; /* for xk_graph_set; NULL terminates them, or means none */
+	/* The program's own types, preferred to built-in ones; they outlive the kernel. Terminated like sets. */
 	const struct xk_protocol_type *const *types;
 };
 
 /*
- * The graph inside a program or an object NAME.o that `xk compile` made, with its file's name and text; NULL: there is
- * none. xk_graph_read finds it by that name, and xk_protocol_types has the protocols that were compiled with it.
+ * The graph inside a program or an object NAME.o that `xk compile` made, with its file's name and text, or NULL.
+ * xk_graph_read finds it by that name, and xk_protocol_types has the protocols compiled with it.
  */
 extern const struct xk_graph_source *const xk_program_graph;
 
@@ -202,22 +202,22 @@ extern const struct xk_graph_source *const xk_program_graph;
 const char *xk_graph_file(const char *given, const char *usual);
 
 /*
- * Reads, sets, checks, composes and initialises (xk_kernel_init). kernel has its ports and no protocols. Prints
- * errors to stream, one a line (NULL: nowhere). 0; -EINVAL: refused; -ENOMEM; or what a protocol's init returned.
- * After an error nothing but xk_kernel_free may be done with the kernel; one that was composed before stays as it is.
+ * Reads, sets, checks, composes and initialises (xk_kernel_init). kernel has its ports and no protocols. Prints errors
+ * to stream, one per line (NULL: nowhere). Returns 0; -EINVAL: refused; -ENOMEM; or the error of a protocol's init.
+ * After an error the kernel may only be freed (xk_kernel_free); a kernel that was already composed is unchanged.
  */
 int xk_graph_compose(const struct xk_graph_source *source, struct xk_kernel *kernel, FILE *stream);
 
-/* Writes a checked graph as DOT, for drawing, with handoffs, budgets and policies; text is escaped. */
+/* Writes a checked graph as DOT, for drawing, with handoffs, budgets and policies. Text is escaped. */
 void xk_graph_draw(const struct xk_graph *graph, FILE *stream);
 
-/* What a picture also shows of a node or an edge. */
+/* Additional contents of a picture for a node or an edge. */
 struct xk_graph_note {
-	char rows[XK_GRAPH_NOTE_ROWS][XK_GRAPH_NOTE]; /* text; an empty row ends them */
-	double heat;                                  /* 0 to 1: the node's colour; below 0: the usual one */
+	char rows[XK_GRAPH_NOTE_ROWS][XK_GRAPH_NOTE]; /* text; terminated by an empty row */
+	double heat;                                  /* 0 to 1: the node's colour; below 0: the usual colour */
 };
 
-/* Fills in the notes. When asked, a note has no rows and a heat below 0: then nothing more is shown. */
+/* Fill in the notes. At first a note has no rows and a heat below 0, which shows nothing more. */
 struct xk_graph_notes {
 	void (*title)(const struct xk_graph_notes *self, struct xk_graph_note *note);
 	void (*node)(const struct xk_graph_notes *self, const char *name, struct xk_graph_note *note);
@@ -233,16 +233,16 @@ void xk_graph_free(struct xk_graph *graph);
 
 /* ---- for the files of graphs/ ---- */
 
-/* As xk_graph_read and xk_graph_read_text, for either kind. */
+/* Read like xk_graph_read and xk_graph_read_text, but either kind. */
 struct xk_graph *xk_graph_read_kind(const char *file, enum xk_graph_kind kind, struct xk_graph_errors *errors);
 struct xk_graph *xk_graph_read_text_kind(const char *file, const char *text, size_t size, enum xk_graph_kind kind,
 					 struct xk_graph_errors *errors);
 
-/* The rest of xk_graph_load: takes graph, which may be NULL, and frees it if it is refused. */
+/* Does the rest of xk_graph_load: takes graph, which may be NULL, and frees it if it is refused. */
 struct xk_graph *xk_graph_finish(struct xk_graph *graph, const char *const *sets, unsigned set_count,
 				 const struct xk_protocol_type *const *types, struct xk_graph_errors *errors);
 
-/* Whether file begins as an undirected graph; false also if it cannot be read. */
+/* Returns true if file begins as an undirected graph; false also if it cannot be read. */
 bool xk_graph_file_is_network(const char *file);
 
 /* Adds an error about a line of graph (0: about --set), and refuses the graph. */
@@ -255,7 +255,7 @@ struct xk_graph_attribute *xk_graph_attribute_find(const struct xk_graph_attribu
 /* Adds attribute name, which is not in the list, with a copy of value. Returns it; valid until the next is added. */
 struct xk_graph_attribute *xk_graph_attribute_add(struct xk_graph_attributes *attributes, const char *name,
 						  const char *value, unsigned line);
-/* Sets attribute name to a copy of value, in place of any value that it has. */
+/* Sets attribute name to a copy of value, replacing any old value. */
 void xk_graph_attribute_put(struct xk_graph_attributes *attributes, const char *name, const char *value, unsigned line);
 /* Removes attribute name, if it is in the list. */
 void xk_graph_attribute_remove(struct xk_graph_attributes *attributes, const char *name);
@@ -265,8 +265,8 @@ void xk_graph_attributes_clear(struct xk_graph_attributes *attributes);
 int xk_graph_node_find(const struct xk_graph *graph, const char *name);
 
 /*
- * Returns list with room for one more element of size bytes, which is zero, after its first count. The process ends if
- * memory is exhausted; a graph's memory is bounded by the size of its file.
+ * Returns list with room for one more element of size bytes, zeroed, after its first count. Ends the process if memory
+ * is exhausted; the size of a file bounds its graph's memory.
  */
 void *xk_graph_grow(void *list, unsigned count, size_t size);
 char *xk_graph_copy(const char *text);

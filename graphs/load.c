@@ -1,4 +1,4 @@
-/* load.c - a graph from its file, set and checked. */
+/* load.c - loads a graph from its file: reads, sets and checks it. */
 #include "graphs/graph.h"
 
 struct xk_graph *

@@ -1,4 +1,6 @@
-/* program.c - for programs without a graph inside; a definition in one that `xk compile` made replaces this file. */
+/*
+ * program.c - for programs without a graph inside. In a program that `xk compile` made, another definition replaces it.
+ */
 #include "graphs/graph.h"
 
 const struct xk_graph_source *const xk_program_graph = NULL;

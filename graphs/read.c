@@ -1,4 +1,4 @@
-/* read.c - reads a graph file into a struct xk_graph: scans it (scan_private.h), and sorts what the scan has found. */
+/* read.c - reads a graph file into a struct xk_graph: scans it (scan_private.h), and sorts the nodes and edges. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 
 /* ---- the file ---- */
 
-/* Reads at most XK_GRAPH_FILE_MAX bytes of file and one more; a NUL follows. NULL: errors say why. */
+/* Reads at most XK_GRAPH_FILE_MAX + 1 bytes of file, and appends a NUL. Returns NULL with the reason in errors. */
 static char *
 read_file(const char *file, size_t *size, struct xk_graph_errors *errors)
 {
@@ -63,7 +63,7 @@ read_compare_edges(const void *a, const void *b)
 	return left->sequence < right->sequence ? -1 : left->sequence > right->sequence;
 }
 
-/* Sorts nodes and edges from the order in which they are written to that of struct xk_graph. */
+/* Sorts nodes and edges from the order in which they are written into that of struct xk_graph. */
 static void
 read_sort(struct xk_graph *graph)
 {
@@ -101,7 +101,7 @@ xk_graph_read_text_kind(const char *file, const char *text, size_t size, enum xk
 	if (nul != NULL) {
 		for (const char *p = text; p < nul; p++)
 			line += *p == '\n';
-		xk_graph_errors_add(errors, file, line, "a NUL byte: this is no text");
+		xk_graph_errors_add(errors, file, line, "a NUL byte: this is not text");
 		return NULL;
 	}
 	graph = calloc(1, sizeof(*graph));

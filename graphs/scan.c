@@ -1,6 +1,6 @@
 /*
- * scan.c - a recursive descent through the DOT language; see scan_private.h.
- * Spec: https://graphviz.org/doc/info/lang.html, and lib/cgraph/grammar.y of graphviz for what it leaves open.
+ * scan.c - a recursive descent parser for the DOT language; see scan_private.h.
+ * Spec: https://graphviz.org/doc/info/lang.html, and lib/cgraph/grammar.y of graphviz for details that it leaves open.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -30,7 +30,7 @@ scan_join_token(const struct scan_state *state)
 
 /* ---- nodes and edges ---- */
 
-/* Refuses names that would not do in traces, JSON, --set and pictures. */
+/* Refuses names that do not suit traces, JSON, --set and pictures. */
 static void
 scan_check_name(struct scan_state *state, const char *name, bool html, unsigned line)
 {
@@ -42,10 +42,11 @@ scan_check_name(struct scan_state *state, const char *name, bool html, unsigned 
 		scan_refuse(state, line, "the node's name \"%.80s\" has %zu characters, not 1 to %d", name, len,
 			    XK_GRAPH_NAME_MAX);
 	else if (name[strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.")] != '\0')
-		scan_refuse(state, line, "the node's name \"%s\" holds more than letters, digits and _ - .", name);
+		scan_refuse(state, line, "the node's name \"%s\" has characters other than letters, digits and _ - .",
+			    name);
 }
 
-/* Finds the node called name, or adds it. -1: too many. */
+/* Finds or adds the node called name. Returns -1 if there are too many. */
 static int
 scan_node(struct scan_state *state, const char *name, bool html, unsigned line)
 {
@@ -68,7 +69,7 @@ scan_node(struct scan_state *state, const char *name, bool html, unsigned line)
 	return (int)node->sequence;
 }
 
-/* Finds the node called name, or adds it, and refuses a port behind it. -1: the scan ends. */
+/* Finds or adds the node called name, and refuses a port behind it. Returns -1 if the scan ends. */
 static int
 scan_node_rest(struct scan_state *state, const char *name, bool html, unsigned line)
 {
@@ -79,14 +80,14 @@ scan_node_rest(struct scan_state *state, const char *name, bool html, unsigned l
 
 		if (port == NULL)
 			return -1;
-		scan_refuse(state, line, "node %s has the port \"%.40s\": edges join whole %s; write it without",
+		scan_refuse(state, line, "node %s has the port \"%.40s\": edges join whole %s: remove the port",
 			    state->graph->nodes[node].name, port, scan_is_directed(state) ? "protocols" : "nodes");
 		free(port);
 	}
 	return node;
 }
 
-/* Takes a node. -1: there is none, and the scan ends. */
+/* Takes a node. Returns -1, and ends the scan, if there is none. */
 static int
 scan_node_id(struct scan_state *state, const char *expected)
 {
@@ -99,7 +100,7 @@ scan_node_id(struct scan_state *state, const char *expected)
 	return node;
 }
 
-/* Adds the edge, or finds it: in a strict graph there is one for each pair. -1: too many. */
+/* Adds the edge, or finds it: a strict graph has one for each pair. Returns -1 if there are too many. */
 static int
 scan_edge(struct scan_state *state, unsigned upper, unsigned lower, unsigned line)
 {
@@ -127,7 +128,7 @@ scan_edge(struct scan_state *state, unsigned upper, unsigned lower, unsigned lin
 
 /* ---- attributes ---- */
 
-/* Adds a to `into`. The order of statements must not count, so there is one value at most. */
+/* Adds a to `into`. The order of statements must not matter, so a second value is refused. */
 static void
 scan_attribute(struct scan_state *state, struct xk_graph_attributes *into, const struct xk_graph_attribute *a,
 	       const char *of)
@@ -137,17 +138,17 @@ scan_attribute(struct scan_state *state, struct xk_graph_attributes *into, const
 	if (old == NULL)
 		xk_graph_attribute_add(into, a->name, a->value, a->line)->html = a->html;
 	else if (strcmp(old->value, a->value) != 0 || old->html != a->html)
-		scan_refuse(state, a->line, "%s of %s is \"%.40s\" here and \"%.40s\" in line %u", a->name, of,
+		scan_refuse(state, a->line, "%s of %s is \"%.40s\" here and \"%.40s\" on line %u", a->name, of,
 			    a->value, old->value, old->line);
 }
 
-/* Takes the value of attribute name, whose = has been taken, into list. Returns whether there was one. */
+/* Takes the value of attribute name, after its =, into list. Returns false if there is none. */
 static bool
 scan_value(struct scan_state *state, char *name, unsigned line, struct xk_graph_attributes *list)
 {
 	struct xk_graph_attribute attribute = { name, NULL, line, false };
 
-	/* Lists of attributes are searched from their beginnings: their lengths are bounded. */
+	/* Lists of attributes are searched linearly, so their lengths are bounded. */
 	if (xk_graph_attribute_find(&state->names, name) == NULL) {
 		if (state->names.count == XK_GRAPH_ATTRIBUTES_MAX)
 			scan_fail(state, line, "more than %d different attributes", XK_GRAPH_ATTRIBUTES_MAX);
@@ -174,7 +175,7 @@ scan_list(struct scan_state *state, struct xk_graph_attributes *list)
 
 			if (state->token == SCAN_GRAPH || state->token == SCAN_NODE || state->token == SCAN_EDGE)
 				scan_fail(state, line,
-					  "\"%s\" is a word of DOT itself and no attribute's name (a host of a network "
+					  "\"%s\" is a keyword of DOT and not an attribute's name (a host of a network "
 					  "names its graph file with protocols=\"FILE\")",
 					  state->text);
 			name = scan_id(state, &html, "an attribute's name or ]");
@@ -204,9 +205,9 @@ scan_apply(struct scan_state *state, struct xk_graph_attributes *into, const str
 
 /* ---- statements ---- */
 
-/* Whether an attribute of a graph of this kind does more than to draw. */
+/* Returns true if an attribute of this kind of graph affects more than drawing. */
 static bool
-scan_is_meant(const struct scan_state *state, const char *name)
+scan_has_effect(const struct scan_state *state, const char *name)
 {
 	static const char *const meant[] = { "budget", "carry", "implicit", "paths", "resume", "trace" };
 
@@ -218,7 +219,7 @@ scan_is_meant(const struct scan_state *state, const char *name)
 	return false;
 }
 
-/* Takes attributes of the graph. Those of a subgraph, which only groups what is drawn, are not the graph's. */
+/* Takes attributes of the graph. Those of a subgraph, which only groups nodes in pictures, are not the graph's. */
 static void
 scan_graph_attributes(struct scan_state *state, const struct xk_graph_attributes *list)
 {
@@ -227,9 +228,10 @@ scan_graph_attributes(struct scan_state *state, const struct xk_graph_attributes
 		return;
 	}
 	for (unsigned i = 0; i < list->count; i++)
-		if (scan_is_meant(state, list->list[i].name))
+		if (scan_has_effect(state, list->list[i].name))
 			scan_refuse(state, list->list[i].line,
-				    "%.80s in a subgraph: a subgraph only groups what is drawn", list->list[i].name);
+				    "%.80s in a subgraph: a subgraph only groups nodes in pictures",
+				    list->list[i].name);
 }
 
 /* Takes graph [...], node [...] or edge [...]. */
@@ -255,7 +257,7 @@ scan_default(struct scan_state *state)
 		scan_refuse(state, line, "\"%s [...]\" in a subgraph: write it before the first node of the graph",
 			    what);
 	else if (graph->node_count > 0)
-		scan_refuse(state, line, "\"%s [...]\" after the first node, %s in line %u: write it before", what,
+		scan_refuse(state, line, "\"%s [...]\" after the first node, %s on line %u: write it before", what,
 			    graph->nodes[0].name, graph->nodes[0].line);
 	else if (which == SCAN_NODE)
 		scan_apply(state, &state->node_defaults, &list, "nodes");
@@ -327,7 +329,9 @@ scan_nodes(struct scan_state *state, int node)
 	xk_graph_attributes_clear(&list);
 }
 
-/* Takes the rest of a statement that consists of an escaped newline: pydot writes one after graphs that it has read. */
+/*
+ * Takes the rest of a statement that consists of an escaped newline, which pydot writes after graphs that it has read.
+ */
 static bool
 scan_blank(struct scan_state *state, const char *name)
 {
@@ -438,12 +442,12 @@ scan_file(struct scan_state *state)
 		free(scan_id(state, &html, "a name"));
 	scan_body(state);
 	if (state->token == SCAN_STRICT || state->token == SCAN_DIGRAPH || state->token == SCAN_GRAPH)
-		scan_fail(state, state->token_line, "a second graph begins here: a file holds one");
+		scan_fail(state, state->token_line, "a second graph begins here: a file contains only one");
 	else if (state->token != SCAN_END)
 		scan_syntax(state, "the end of the file after the graph");
 }
 
-/* Adds the defaults that `into` has no value of its own for. */
+/* Adds the defaults for which `into` has no value. */
 static void
 scan_add_defaults(struct scan_state *state, struct xk_graph_attributes *into,
 		  const struct xk_graph_attributes *defaults)
@@ -456,7 +460,7 @@ scan_add_defaults(struct scan_state *state, struct xk_graph_attributes *into,
 	}
 }
 
-/* Begins a scan at the first token of text. */
+/* Starts a scan at the first token of text. */
 static void
 scan_begin(struct scan_state *state, struct xk_graph *graph, const char *text, size_t size,
 	   struct xk_graph_errors *errors)

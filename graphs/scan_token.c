@@ -1,6 +1,6 @@
 /*
  * scan_token.c - a lexer for the DOT language; see scan_private.h.
- * Spec: https://graphviz.org/doc/info/lang.html, and lib/cgraph/scan.l of graphviz for what it leaves open.
+ * Spec: https://graphviz.org/doc/info/lang.html, and lib/cgraph/scan.l of graphviz for details that it leaves open.
  */
 #include "graphs/scan_private.h"
 
@@ -40,7 +40,7 @@ scan_syntax(struct scan_state *state, const char *expected)
 /* ---- tokens ---- */
 
 /*
- * As strndup, for text without a NUL in len bytes. AddressSanitizer's strndup would look for one to the end of the
+ * Duplicates len bytes of text without a NUL. strndup of AddressSanitizer would search for a NUL to the end of the
  * text.
  */
 static char *
@@ -95,7 +95,7 @@ scan_space(struct scan_state *state)
 	}
 }
 
-/* "...", with DOT's escapes: \" is a quote, \ before the end of a line is nothing, every other \ stays. */
+/* Takes "...", with DOT's escapes: \" is a quote, \ before the end of a line is nothing, every other \ stays. */
 static void
 scan_string(struct scan_state *state)
 {
@@ -105,7 +105,7 @@ scan_string(struct scan_state *state)
 
 	while (end < state->end && *end != '"')
 		end += *end == '\\' && end + 1 < state->end ? 2 : 1;
-	to = state->text = malloc((size_t)(end - state->next) + 1); /* what it has at most */
+	to = state->text = malloc((size_t)(end - state->next) + 1); /* its maximum length */
 	xk_assert(to != NULL);
 	state->next++;
 	while (state->next < state->end && *state->next != '"') {
@@ -152,7 +152,7 @@ scan_is_name(char c)
 	return isalnum((unsigned char)c) || c == '_' || (unsigned char)c >= 0x80;
 }
 
-/* The end of the number at p (-1, .5, 3., 1.25), or p. */
+/* Returns the end of the number at p (-1, .5, 3., 1.25), or p if there is none. */
 static const char *
 scan_number_end(const char *p)
 {
@@ -184,8 +184,8 @@ scan_word(struct scan_state *state)
 	state->next += to - from;
 	state->token = SCAN_NAME;
 	if (number > from && to > number)
-		scan_fail(state, state->token_line,
-			  "\"%.40s\" begins like a number and does not end like one: write it in quotes", state->text);
+		scan_fail(state, state->token_line, "\"%.40s\" starts with a number but is not one: put it in quotes",
+			  state->text);
 	for (size_t i = 0; i < XK_ARRAY_LENGTH(words); i++)
 		if (strcasecmp(state->text, words[i].word) == 0)
 			state->token = words[i].token;

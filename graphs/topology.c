@@ -1,4 +1,4 @@
-/* topology.c - loads a network file: reads, sets and checks it; and frees it. See topology.h. */
+/* topology.c - loads a network file (reads, sets and checks it), and frees it. See topology.h. */
 #include "graphs/topology.h"
 
 #include <stdlib.h>
@@ -19,13 +19,16 @@ xk_topology_refuse(const struct xk_topology *topology, struct xk_graph_errors *e
 
 /* ---- --set ---- */
 
-/* "name.rest=value", divided: rest is "attribute" or, of a host's graph, "node.attribute". */
+/* "name.rest=value", divided: rest is "attribute" or, for a host's graph, "node.attribute". */
 struct topology_set {
 	char *copy;
 	const char *name, *rest, *value;
 };
 
-/* Divides "name.rest=value" at the last dot but `skip`: names may have dots. False: there are no more. */
+/*
+ * Divides "name.rest=value" at the last dot, or `skip` dots before: names may have dots. Returns false if there is no
+ * such dot.
+ */
 static bool
 topology_set_divide(struct topology_set *set, const char *text, unsigned skip)
 {
@@ -50,7 +53,7 @@ topology_set_is_for_graph(const struct topology_set *set)
 	return strchr(set->rest, '.') != NULL;
 }
 
-/* Sets a node or the graph, before it is checked. False: the file has no set->name. */
+/* Sets a node or the graph, before it is checked. Returns false if the file has no set->name. */
 static bool
 topology_set_written(struct topology_load *load, const struct topology_set *set)
 {
@@ -76,7 +79,7 @@ topology_set_host(struct topology_load *load, struct xk_topology_host *host, con
 	bool is_for_graph = topology_set_is_for_graph(set);
 
 	if (!is_for_graph && topology_setting(load, TOPOLOGY_HOST, set->rest) == NULL) {
-		attributes_refuse(&load->check, 0, "%.80s cannot be set for %s alone, but for %s", set->rest,
+		attributes_refuse(&load->check, 0, "%.80s cannot be set for %s alone, only for %s", set->rest,
 				  host->name, topology_written(load)->nodes[host->written].name);
 		return;
 	}
@@ -104,9 +107,9 @@ topology_set_link(struct topology_load *load, struct xk_topology_link *link, con
 	}
 }
 
-/* Sets a host of a `count`, or a link that is an edge. False: none is called set->name. */
+/* Sets a host of a `count`, or a link that is an edge. Returns false if none is called set->name. */
 static bool
-topology_set_made(struct topology_load *load, const struct topology_set *set)
+topology_set_created(struct topology_load *load, const struct topology_set *set)
 {
 	struct xk_topology *topology = load->topology;
 
@@ -123,7 +126,7 @@ topology_set_made(struct topology_load *load, const struct topology_set *set)
 	return false;
 }
 
-/* Calls `apply` with each way to divide text, until it returns true. Returns whether it did. */
+/* Calls `apply` for every division of text, until it returns true. Returns false if it never does. */
 static bool
 topology_set(struct topology_load *load, const char *text,
 	     bool (*apply)(struct topology_load *load, const struct topology_set *set))
@@ -138,7 +141,7 @@ topology_set(struct topology_load *load, const char *text,
 }
 
 static bool
-topology_set_is_good(const char *text)
+topology_set_is_valid(const char *text)
 {
 	const char *dot = strchr(text, '.'), *equals = strchr(text, '=');
 
@@ -154,7 +157,7 @@ topology_check(struct topology_load *load, const char *const *sets, unsigned set
 
 	xk_assert(done != NULL);
 	for (unsigned i = 0; i < set_count; i++) {
-		done[i] = !topology_set_is_good(sets[i]);
+		done[i] = !topology_set_is_valid(sets[i]);
 		if (done[i])
 			attributes_refuse(&load->check, 0, "\"%.80s\" is not of the form node.attribute=value",
 					  sets[i]);
@@ -162,13 +165,13 @@ topology_check(struct topology_load *load, const char *const *sets, unsigned set
 			done[i] = topology_set(load, sets[i], topology_set_written);
 	}
 	topology_classify(load);
-	if (topology_make(load)) {
+	if (topology_create(load)) {
 		for (unsigned i = 0; i < set_count; i++)
-			if (!done[i] && !topology_set(load, sets[i], topology_set_made))
+			if (!done[i] && !topology_set(load, sets[i], topology_set_created))
 				attributes_refuse(&load->check, 0, "%.80s: %s has no host or link \"%.*s\"", sets[i],
 						  load->topology->file, (int)(strcspn(sets[i], ".") & 63), sets[i]);
 		topology_check_graphs(load);
-		topology_number(load);
+		topology_assign_addresses(load);
 	}
 	free(done);
 }
@@ -220,7 +223,7 @@ xk_topology_load_text(const char *file, const char *text, size_t size, const cha
 }
 
 bool
-xk_topology_is_one(const char *file)
+xk_topology_is_network(const char *file)
 {
 	return xk_graph_file_is_network(file);
 }

@@ -11,9 +11,9 @@
  *		server -- client [link=wide, latency="30ms"];   // links of their own, for two hosts each
  *	}
  *
- * They are read and checked like graph files, with errors as "file:line: what". The caller's tables say what hosts and
- * links may be set to. It finds the values in `settings`, as text that the tables accept, and checks for itself what
- * a table cannot express. docs/simulator.md describes the language. Everything here is for the main thread.
+ * They are read and checked like graph files, with errors as "file:line: what". The caller's tables list the settings of
+ * hosts and links. The caller finds the values in `settings`, as text that the tables accept, and checks itself what a
+ * table cannot express. docs/simulator.md describes the language. Everything here is for the main thread.
  */
 #ifndef XK_TOPOLOGY_H
 #define XK_TOPOLOGY_H
@@ -21,32 +21,31 @@
 #include "graphs/graph.h"
 
 enum {
-	XK_TOPOLOGY_HOSTS_MAX = 10000, /* with `count` */
+	XK_TOPOLOGY_HOSTS_MAX = 10000, /* including `count` */
 	XK_TOPOLOGY_DEVICES_MAX = 4,   /* of one host */
 	XK_TOPOLOGY_VALUE_MAX = 512,   /* bytes of a setting's value */
-	XK_TOPOLOGY_SET_MAX = 4096,    /* ... of `set`, and of a graph's file name */
+	XK_TOPOLOGY_SET_MAX = 4096,    /* bytes of `set`, and of a graph's file name */
 };
 
 /* A link: a node with the attribute `link`, or an edge between two hosts. Nodes come first. */
 struct xk_topology_link {
-	char *name; /* of the node; "a--b" of an edge, "a--b-2" of the second between the same hosts */
+	char *name; /* a node's; "a--b" for an edge, "a--b-2" for the second between the same hosts */
 	unsigned line;
 	bool is_edge;
 	unsigned written;                    /* the node's or the edge's index in topology->written */
 	char *preset;                        /* the value of `link` */
-	struct xk_graph_attributes settings; /* those in link_settings; each name once */
-	unsigned device_count;               /* on it */
+	struct xk_graph_attributes settings; /* values of link_settings; each name once */
+	unsigned device_count;               /* number of devices on the link */
 };
 
-/* A host's device. The ports of its graph stand on its devices in order, except for ports whose `dev` names one. */
+/* A host's device. The ports of its graph use its devices in order, except for ports whose `dev` names one. */
 struct xk_topology_device {
 	unsigned link; /* index */
 	unsigned line;
-	char *name;       /* what the port protocol's `dev` calls it: attribute `dev`, else "port", "port2", ... */
-	uint64_t address; /* link address: attribute `address`, else made from the host's number and the device's */
-	uint32_t
-		host; /* the host's address on this link: attribute `host`, else the next of the network; 0: no network */
-	uint32_t bits; /* of the network */
+	char *name;       /* its name in the port protocol's `dev`: attribute `dev`, else "port", "port2", ... */
+	uint64_t address; /* link address: attribute `address`, else made from the numbers of host and device */
+	uint32_t host;    /* address on this link: attribute `host`, else the network's next; 0: no network */
+	uint32_t bits;    /* of the network */
 };
 
 struct xk_topology_part;
@@ -57,10 +56,10 @@ struct xk_topology_host {
 	unsigned line;
 	unsigned number;   /* from 0, in the order of the file */
 	unsigned written;  /* the node's index in topology->written */
-	const char *graph; /* `protocols`, as found: beside the network file, in the directory above it, or as given */
-	const char *const *sets; /* "node.attribute=value", of no attribute twice */
+	const char *graph; /* `protocols`, as found: beside the network file, in the directory above, or as given */
+	const char *const *sets; /* "node.attribute=value"; no attribute twice */
 	unsigned set_count;
-	/* Those in host_settings, each name once: the host's own, else the graph's, which are for all hosts. */
+	/* Values of host_settings, each name once: the host's own, else the graph's, which apply to all hosts. */
 	const struct xk_graph_attributes *settings;
 	/*
 	 * The host's graph with its sets, checked, to build from as often as needed. Hosts with the same graph and sets
@@ -82,10 +81,10 @@ struct xk_topology {
 	struct xk_topology_part *parts;
 };
 
-/* What hosts and links may be set to, besides the attributes of this file. Outlives the topology. */
+/* The settings of hosts and links, besides the attributes of this file. Outlives the topology. */
 struct xk_topology_types {
 	const struct xk_setting *link_settings, *host_settings;
-	const char *const *presets; /* the values of `link`; NULL ends them */
+	const char *const *presets; /* the values of `link`; terminated by NULL */
 	const struct xk_protocol_type *const *protocols;
 };
 
@@ -93,18 +92,24 @@ struct xk_topology_types {
  * Reads, sets and checks; loads and checks every host's graph, too. A set is "node.attribute=value" for a host or a
  * link (also for one host of a `count`, and for an edge by its link's name), "graph.attribute=value" for the network,
  * "host.protocol.attribute=value" for that host's graph, or "graph.protocol.attribute=value" for every host's graph.
- * NULL: refused, and errors say why.
+ * Returns NULL, with the reasons in errors, if the network is refused.
  */
 struct xk_topology *xk_topology_load(const char *file, const char *const *sets, unsigned set_count,
 				     const struct xk_topology_types *types, struct xk_graph_errors *errors);
 
-/* As xk_topology_load, from size bytes of text; file is the name in errors, and graphs are looked for beside it. */
+/*
+ * Loads a network like xk_topology_load, but from size bytes of text; file is the name in errors, and the directory of
+ * graphs.
+ */
 struct xk_topology *xk_topology_load_text(const char *file, const char *text, size_t size, const char *const *sets,
 					  unsigned set_count, const struct xk_topology_types *types,
 					  struct xk_graph_errors *errors);
 
-/* Whether file holds a network (an undirected graph) rather than a protocol graph; false also if it cannot be read. */
-bool xk_topology_is_one(const char *file);
+/*
+ * Returns true if file contains a network (an undirected graph) instead of a protocol graph; false also if it cannot be
+ * read.
+ */
+bool xk_topology_is_network(const char *file);
 
 /*
  * Adds an error about an attribute of the topology, like "mode of server is ...", at the line where it is written (0:

@@ -1,23 +1,23 @@
 /*
  * topology_address.c - the addresses of a network's hosts: a device gets the next address of its link's network, in the
- * order of the file, unless the file says which.
+ * order of the file, unless the file specifies one.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "graphs/topology_private.h"
 
-/* A network, from which hosts get addresses. */
+/* A network that gives hosts addresses. */
 struct topology_pool {
 	struct xk_network network;
 	unsigned line;
 	uint64_t next, end; /* numbers in the network: of the next device, and after the last */
-	bool told;          /* an error says that it is too small */
+	bool reported;      /* an error has reported that it is too small */
 };
 
 /* ---- numbers ---- */
 
-/* The link's network, or the graph's. Returns where it is written; NULL: there is none. */
+/* Finds the link's network, or the graph's. Returns the attribute that specifies it, or NULL if there is none. */
 static const struct xk_graph_attribute *
 topology_link_network(const struct topology_load *load, const struct xk_topology_link *link, struct xk_network *network)
 {
@@ -35,7 +35,7 @@ topology_pool_of(const struct xk_network *network, unsigned line)
 {
 	uint64_t size = UINT64_C(1) << (32 - network->bits);
 
-	/* all ones and all zeroes are no hosts, except in a network that is too small to do without them */
+	/* all ones and all zeroes are not hosts, except in the smallest networks */
 	if (network->bits >= 31)
 		return (struct topology_pool){ .network = *network, .line = line, .next = 0, .end = size };
 	return (struct topology_pool){ .network = *network, .line = line, .next = 1, .end = size - 1 };
@@ -70,22 +70,22 @@ topology_find_pools(const struct topology_load *load, struct topology_pool **poo
 }
 
 static void
-topology_number_device(struct topology_load *load, struct xk_topology_device *device, struct topology_pool *pool)
+topology_assign_address(struct topology_load *load, struct xk_topology_device *device, struct topology_pool *pool)
 {
 	char text[16];
 
 	if (pool->next < pool->end) {
 		device->host = pool->network.host + (uint32_t)pool->next++;
 		device->bits = pool->network.bits;
-	} else if (!pool->told) {
+	} else if (!pool->reported) {
 		attributes_refuse(&load->check, pool->line, "network %s/%u has addresses for %llu devices, too few",
 				  xk_host_print(pool->network.host, text), pool->network.bits,
 				  (unsigned long long)(pool->end - (pool->network.bits < 31)));
-		pool->told = true;
+		pool->reported = true;
 	}
 }
 
-/* ---- no address twice ---- */
+/* ---- duplicate addresses ---- */
 
 /* A number that only one device may have. */
 struct topology_claim {
@@ -107,7 +107,7 @@ topology_compare_claims(const void *a, const void *b)
 	return left->host->number < right->host->number ? -1 : left->host->number > right->host->number;
 }
 
-/* Refuses numbers that occur twice. Frees claims. */
+/* Refuses duplicate numbers. Frees claims. */
 static void
 topology_refuse_claims(struct topology_load *load, struct topology_claim *claims, unsigned count, bool is_link_address)
 {
@@ -133,7 +133,7 @@ topology_refuse_claims(struct topology_load *load, struct topology_claim *claims
 	free(claims);
 }
 
-/* Refuses link addresses that occur twice on one link. */
+/* Refuses duplicate link addresses on one link. */
 static void
 topology_check_link_addresses(struct topology_load *load)
 {
@@ -152,7 +152,7 @@ topology_check_link_addresses(struct topology_load *load)
 	topology_refuse_claims(load, claims, count, true);
 }
 
-/* Refuses duplicate host addresses: devices', or those that a host's graph or sets give instead. */
+/* Refuses duplicate host addresses: the devices', or those specified by a host's graph or sets instead. */
 static void
 topology_check_host_addresses(struct topology_load *load)
 {
@@ -183,7 +183,7 @@ topology_check_host_addresses(struct topology_load *load)
 }
 
 void
-topology_number(struct topology_load *load)
+topology_assign_addresses(struct topology_load *load)
 {
 	struct xk_topology *topology = load->topology;
 	struct topology_pool *pools = NULL;
@@ -194,7 +194,7 @@ topology_number(struct topology_load *load)
 			struct xk_topology_device *device = &topology->hosts[i].devices[k];
 
 			if (device->host == 0 && by_link[device->link] >= 0)
-				topology_number_device(load, device, &pools[by_link[device->link]]);
+				topology_assign_address(load, device, &pools[by_link[device->link]]);
 		}
 	free(by_link);
 	free(pools);

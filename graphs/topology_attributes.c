@@ -1,6 +1,6 @@
 /*
- * topology_attributes.c - the attributes of a network, its hosts, links and edges: the language's own, the settings
- * that the caller knows, and graphviz's drawing attributes, which are let through.
+ * topology_attributes.c - the attributes of a network, its hosts, links and edges: the language's own, the caller's
+ * settings, and graphviz's drawing attributes, which are accepted and ignored.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -45,11 +45,11 @@ topology_setting(const struct topology_load *load, enum topology_where where, co
 	return attributes_find_setting(topology_settings(load, where), name);
 }
 
-/* ---- what is unknown ---- */
+/* ---- unknown attributes ---- */
 
-/* Returns the text for errors of places in a set. */
+/* Returns the text for errors that describes a set of places. */
 static const char *
-topology_place(unsigned where)
+topology_place_text(unsigned where)
 {
 	static const struct {
 		unsigned where;
@@ -82,19 +82,19 @@ topology_unknown(struct topology_load *load, enum topology_where where, const ch
 	else if (own == NULL && topology_setting(load, TOPOLOGY_LINK, a->name) != NULL)
 		belongs = TOPOLOGY_LINK | TOPOLOGY_WIRE;
 	if (belongs != 0) {
-		attributes_refuse(&load->check, a->line, "%s is no attribute of %s: it belongs on %s", a->name, of,
-				  topology_place(belongs));
+		attributes_refuse(&load->check, a->line, "%s is not an attribute of %s: it belongs on %s", a->name, of,
+				  topology_place_text(belongs));
 		return;
 	}
 	for (size_t i = 0; i < XK_ARRAY_LENGTH(topology_own); i++)
 		if (topology_own[i].where & where)
-			attributes_consider(&guess, topology_own[i].setting.name);
-	attributes_consider_settings(&guess, topology_settings(load, where));
+			attributes_guess_try(&guess, topology_own[i].setting.name);
+	attributes_guess_try_settings(&guess, topology_settings(load, where));
 	attributes_refuse(&load->check, a->line, "unknown attribute \"%.80s\" of %s%s", a->name, of,
-			  attributes_guessed(&guess));
+			  attributes_guess_text(&guess));
 }
 
-/* ---- what is known ---- */
+/* ---- known attributes ---- */
 
 const char *
 topology_list_presets(const struct topology_load *load, char *text, size_t size)
@@ -117,9 +117,9 @@ topology_check_preset(struct topology_load *load, const char *of, const struct x
 		if (strcmp(*p, a->value) == 0)
 			return;
 		else
-			attributes_consider(&guess, *p);
+			attributes_guess_try(&guess, *p);
 	attributes_refuse(&load->check, a->line, "link of %s is \"%.80s\"%s: expected one of %s", of, a->value,
-			  attributes_guessed(&guess), topology_list_presets(load, list, sizeof(list)));
+			  attributes_guess_text(&guess), topology_list_presets(load, list, sizeof(list)));
 }
 
 /* Refuses a network without addresses for hosts. */
@@ -132,14 +132,14 @@ topology_check_network(struct topology_load *load, const char *of, const struct 
 	char text[16];
 
 	if (refusal != NULL)
-		attributes_refuse(&load->check, a->line, "%s of %s is \"%.80s\": no host can have an address in it: %s",
+		attributes_refuse(&load->check, a->line, "%s of %s is \"%.80s\": it has no addresses for hosts: %s",
 				  a->name, of, a->value, refusal);
 	else if ((network->host & rest) != 0)
 		attributes_refuse(&load->check, a->line, "%s of %s is \"%.80s\": that network is %s/%u", a->name, of,
 				  a->value, xk_host_print(network->host & ~rest, text), network->bits);
 }
 
-/* Checks what the type of an own attribute does not say. */
+/* Checks a value of an own attribute beyond its type. */
 static void
 topology_check_own(struct topology_load *load, const char *of, const struct xk_graph_attribute *a)
 {
@@ -153,7 +153,7 @@ topology_check_own(struct topology_load *load, const char *of, const struct xk_g
 		topology_check_network(load, of, a, &network);
 	else if (strcmp(a->name, "address") == 0 && topology_value(&only, a->name, &address) &&
 		 (address == 0 || address >> 40 & 1))
-		attributes_refuse(&load->check, a->line, "%s of %s is \"%.80s\": no device can have this address",
+		attributes_refuse(&load->check, a->line, "%s of %s is \"%.80s\": this is not an address of a device",
 				  a->name, of, a->value);
 	else if (strcmp(a->name, "dev") == 0 && (a->value[0] == '\0' || strlen(a->value) > XK_GRAPH_NAME_MAX))
 		attributes_refuse(&load->check, a->line, "dev of %s has %zu characters, not 1 to %d", of,

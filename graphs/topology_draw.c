@@ -1,6 +1,6 @@
 /*
- * topology_draw.c - a network as a picture, in DOT: hosts as boxes, links between several hosts as ellipses, links of
- * two hosts as edges. The hosts of a large `count` are one box.
+ * topology_draw.c - draws a network as a picture, in DOT: hosts as boxes, links between several hosts as ellipses,
+ * links of two hosts as edges. The hosts of a large `count` are one box.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 
 enum {
 	TOPOLOGY_ROWS_MAX = 8,
-	TOPOLOGY_SINGLE_MAX = 6, /* hosts of a count that are boxes of their own */
+	TOPOLOGY_SINGLE_MAX = 6, /* hosts of a count that have boxes of their own */
 };
 
 static_assert((int)TOPOLOGY_SINGLE_MAX >= (int)XK_TOPOLOGY_DEVICES_MAX, "see topology_draw_wire");
@@ -19,7 +19,7 @@ struct topology_picture {
 	const struct xk_topology *topology;
 	FILE *stream;
 	unsigned *box;  /* by host: the first host of its box */
-	unsigned *side; /* by link: the number of boxes beside it */
+	unsigned *side; /* by link: the number of boxes already drawn beside it */
 };
 
 /* ---- rows ---- */
@@ -44,9 +44,9 @@ topology_draw_settings(FILE *stream, const struct xk_graph_attributes *settings)
 
 /* ---- hosts ---- */
 
-/* Finds out which hosts are one box. */
+/* Decides which hosts share a box. */
 static void
-topology_fold(const struct topology_picture *picture)
+topology_assign_boxes(const struct topology_picture *picture)
 {
 	const struct xk_topology *topology = picture->topology;
 
@@ -132,7 +132,7 @@ topology_draw_link(const struct topology_picture *picture, unsigned index)
 	fputs("</table>>];\n", stream);
 }
 
-/* Returns the host at the other end of a link of two. */
+/* Returns the host at the other end of a link of two hosts. */
 static unsigned
 topology_other_end(const struct xk_topology *topology, unsigned link, unsigned from)
 {
@@ -144,8 +144,8 @@ topology_other_end(const struct xk_topology *topology, unsigned link, unsigned f
 }
 
 /*
- * Draws a link of two hosts, once. Both are boxes of their own: the other end of a folded one's would need more devices
- * than a host has.
+ * Draws a link of two hosts, once. Both have boxes of their own: a host at the other end of a shared box's links would
+ * need more devices than a host may have.
  */
 static void
 topology_draw_wire(const struct topology_picture *picture, unsigned from, unsigned index)
@@ -162,7 +162,7 @@ topology_draw_wire(const struct topology_picture *picture, unsigned from, unsign
 	fputs("</table>>];\n", stream);
 }
 
-/* Puts hosts on both sides of a link in turn, so that a link with many is no long column. */
+/* Draws hosts on both sides of a link in turn, so that a link with many hosts is not one long column. */
 static void
 topology_draw_devices(const struct topology_picture *picture, const struct xk_topology_host *host)
 {
@@ -178,7 +178,7 @@ topology_draw_devices(const struct topology_picture *picture, const struct xk_to
 	}
 }
 
-/* ---- the whole ---- */
+/* ---- the whole picture ---- */
 
 static void
 topology_draw_head(const struct topology_picture *picture)
@@ -202,7 +202,7 @@ topology_draw_head(const struct topology_picture *picture)
 	fputs("</table>>;\n", stream);
 }
 
-/* Begins the cluster of all, with a legend of what occurs in the picture. */
+/* Begins the cluster of all nodes, with a legend of what occurs in the picture. */
 static void
 topology_draw_legend(const struct topology_picture *picture)
 {
@@ -228,7 +228,7 @@ xk_topology_draw(const struct xk_topology *topology, FILE *stream)
 	picture.box = calloc(topology->host_count + 1, sizeof(*picture.box));
 	picture.side = calloc(topology->link_count + 1, sizeof(*picture.side));
 	xk_assert(picture.box != NULL && picture.side != NULL);
-	topology_fold(&picture);
+	topology_assign_boxes(&picture);
 	topology_draw_head(&picture);
 	topology_draw_legend(&picture);
 	for (unsigned i = 0; i < topology->link_count; i++)

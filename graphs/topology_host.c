@@ -1,6 +1,6 @@
 /*
- * topology_host.c - finds, sets and checks the graphs of a network's hosts, each with one list of sets only once, and
- * checks that their ports are the hosts' devices.
+ * topology_host.c - finds, sets and checks the graphs of a network's hosts, once for each graph and list of sets, and
+ * checks that their ports match the hosts' devices.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -9,11 +9,11 @@
 
 #include "graphs/topology_private.h"
 
-/* ---- the text of `set` ---- */
+/* ---- parsing `set` ---- */
 
 /*
  * Cuts the next setting off *rest and returns it, or NULL. Settings are separated by blanks and ';', except between
- * single quotes, which are removed. *open: its quotes do not close.
+ * single quotes, which are removed. *open: a quote is not closed.
  */
 static char *
 topology_next_set(char **rest, bool *open)
@@ -55,7 +55,7 @@ topology_parse_sets(struct topology_load *load, const char *of, const struct xk_
 			attributes_refuse(&load->check, a->line, "set of %s has a quote ' that does not close", of);
 		else if (equals == NULL || dot == NULL || dot == set || dot[1] == '\0')
 			attributes_refuse(&load->check, a->line,
-					  "set of %s holds \"%.80s\", which is not of the form node.attribute=value",
+					  "set of %s contains \"%.80s\", which is not of the form node.attribute=value",
 					  of, set);
 		else
 			xk_graph_attribute_put(into, set, equals + 1, a->line);
@@ -63,7 +63,7 @@ topology_parse_sets(struct topology_load *load, const char *of, const struct xk_
 	free(copy);
 }
 
-/* ---- where a graph file is ---- */
+/* ---- finding a graph file ---- */
 
 static bool
 topology_is_file(const char *path)
@@ -73,7 +73,7 @@ topology_is_file(const char *path)
 	return stat(path, &status) == 0 && S_ISREG(status.st_mode);
 }
 
-/* Returns the first len bytes of `first`, `second` and `third` as one text, malloc'ed. */
+/* Returns the first len bytes of `first`, `second` and `third` as one string, malloc'ed. */
 static char *
 topology_join_text(const char *first, size_t len, const char *second, const char *third)
 {
@@ -85,14 +85,13 @@ topology_join_text(const char *first, size_t len, const char *second, const char
 	return text;
 }
 
-/* Finds file beside the network file, in the directory above it, or as given. NULL: it is nowhere. */
+/* Finds file beside the network file, in the directory above it, or as given. Returns NULL if it is in none of them. */
 static char *
 topology_find_graph(const struct topology_load *load, const char *file)
 {
 	static const char *const above[] = { "", "../" };
 	const char *network = load->topology->file, *slash = strrchr(network, '/');
-	bool is_stream =
-		strncmp(network, "/dev/", 5) == 0; /* standard input, or a pipe's copy: the working directory */
+	bool is_stream = strncmp(network, "/dev/", 5) == 0; /* standard input or a pipe: use the working directory */
 	size_t len = slash == NULL || is_stream ? 0 : (size_t)(slash - network) + 1;
 
 	for (unsigned i = 0; i < XK_ARRAY_LENGTH(above) && file[0] != '/'; i++) {
@@ -130,14 +129,14 @@ topology_part_new(struct topology_load *load, const struct xk_graph_node *node)
 		a = xk_graph_attribute_find(&written->attributes, "protocols");
 	if (a == NULL) {
 		attributes_refuse(&load->check, node->line,
-				  "host %s has no graph file: write protocols=\"FILE.dot\" on it, or link=PRESET if "
+				  "host %s has no graph file: add protocols=\"FILE.dot\" to it, or link=PRESET if "
 				  "it is a link (this is an undirected graph, of hosts and links)",
 				  node->name);
 	} else if (!a->html && strlen(a->value) <= XK_TOPOLOGY_SET_MAX) {
 		part->graph = topology_find_graph(load, a->value);
 		if (part->graph == NULL)
 			attributes_refuse(&load->check, a->line,
-					  "protocols of %s is \"%.80s\": there is no such file beside %s, in the "
+					  "protocols of %s is \"%.80s\": no such file beside %s, in the "
 					  "directory above it, or here",
 					  node->name, a->value, load->topology->file);
 	}
@@ -168,7 +167,7 @@ topology_part_copy(struct topology_load *load, const struct xk_topology_part *pa
 
 /* Writes the sets as "node.attribute=value", and computes the hash of graph and sets (FNV-1a). */
 static void
-topology_part_write(struct xk_topology_part *part)
+topology_part_format(struct xk_topology_part *part)
 {
 	part->sets = calloc(part->given.count + 1, sizeof(*part->sets));
 	xk_assert(part->sets != NULL);
@@ -185,7 +184,7 @@ topology_part_write(struct xk_topology_part *part)
 }
 
 static bool
-topology_is_same(const struct xk_topology_part *a, const struct xk_topology_part *b)
+topology_part_equals(const struct xk_topology_part *a, const struct xk_topology_part *b)
 {
 	if (a->hash != b->hash || a->given.count != b->given.count || strcmp(a->graph, b->graph) != 0)
 		return false;
@@ -216,9 +215,9 @@ topology_set_line(const struct xk_topology_part *part, const char *what)
 	return line;
 }
 
-/* Moves errors in values of the file's `set`, from index `from` on, to the line where that is written. */
+/* Moves errors in values of the file's `set`, from index `from` on, to the line of that `set`. */
 static void
-topology_place_errors(struct topology_load *load, const struct xk_topology_part *part, unsigned from)
+topology_locate_errors(struct topology_load *load, const struct xk_topology_part *part, unsigned from)
 {
 	struct xk_graph_errors *errors = load->check.errors, moved = { 0 };
 	static const char prefix[] = "--set: ";
@@ -237,7 +236,7 @@ topology_place_errors(struct topology_load *load, const struct xk_topology_part 
 	}
 }
 
-/* Applies the sets that come from the file, or from --set. False: one was refused. */
+/* Applies the sets from the file, or those from --set. Returns false if one was refused. */
 static bool
 topology_apply_sets(struct topology_load *load, const struct xk_topology_part *part, struct xk_graph *graph,
 		    bool from_file)
@@ -250,7 +249,7 @@ topology_apply_sets(struct topology_load *load, const struct xk_topology_part *p
 	return taken;
 }
 
-/* Returns the part's graph, checked; NULL: refused. */
+/* Returns the part's graph, checked, or NULL if it is refused. */
 static struct xk_graph *
 topology_load_graph(struct topology_load *load, struct xk_topology_part *part)
 {
@@ -266,7 +265,7 @@ topology_load_graph(struct topology_load *load, struct xk_topology_part *part)
 	good &= xk_graph_check(graph, load->types->protocols, errors) == 0;
 	for (unsigned i = before; i < errors->count; i++)
 		part->is_bad |= errors->list[i].line != 0;
-	topology_place_errors(load, part, before);
+	topology_locate_errors(load, part, before);
 	good = good && topology_apply_sets(load, part, graph, false);
 	if (good && xk_graph_check(graph, load->types->protocols, errors) == 0)
 		return graph;
@@ -275,27 +274,27 @@ topology_load_graph(struct topology_load *load, struct xk_topology_part *part)
 }
 
 /*
- * Finds another part with the same graph and sets, or whose graph is refused whatever the sets. NULL: none before
- * part.
+ * Finds an earlier part with the same graph and sets, or with the same graph if that is refused whatever the sets.
+ * Returns NULL if there is none.
  */
 static const struct xk_topology_part *
 topology_find_same(const struct topology_load *load, const struct xk_topology_part *part)
 {
 	for (const struct xk_topology_part *other = load->topology->parts; other != part; other = other->next)
 		if (other->graph != NULL &&
-		    (topology_is_same(other, part) || (other->is_bad && strcmp(other->graph, part->graph) == 0)))
+		    (topology_part_equals(other, part) || (other->is_bad && strcmp(other->graph, part->graph) == 0)))
 			return other;
 	return NULL;
 }
 
 /* ---- ports and devices ---- */
 
-/* Ports of a host's graph, on its devices. */
+/* Ports of a host's graph, matched with its devices. */
 struct topology_ports {
 	struct topology_load *load;
 	const struct xk_topology_host *host;
-	unsigned next;                             /* the device that the next port without dev= stands on */
-	const char *used[XK_TOPOLOGY_DEVICES_MAX]; /* by device, the port that stands on it */
+	unsigned next;                             /* device for the next port without dev= */
+	const char *used[XK_TOPOLOGY_DEVICES_MAX]; /* by device, the port that uses it */
 	bool wrong;
 };
 
@@ -305,7 +304,7 @@ struct topology_ports {
 		(ports)->wrong = true;                                                                                 \
 	} while (0)
 
-/* Puts port node on the device that its dev= names, else on the next. */
+/* Assigns port node to the device that its dev= names, or to the next one. */
 static void
 topology_check_port(struct topology_ports *ports, const struct xk_graph_node *node)
 {
@@ -319,16 +318,15 @@ topology_check_port(struct topology_ports *ports, const struct xk_graph_node *no
 		while (device < host->device_count && strcmp(host->devices[device].name, a->value) != 0)
 			device++;
 	if (device >= host->device_count && a != NULL) {
-		topology_refuse_port(ports, "host %s has no device \"%.80s\", which %s in its graph stands on",
-				     host->name, a->value, node->name);
+		topology_refuse_port(ports, "host %s has no device \"%.80s\", which %s in its graph needs", host->name,
+				     a->value, node->name);
 	} else if (device >= host->device_count) {
 		topology_refuse_port(ports,
-				     "host %s has %u device%s, and none for %s in its graph: give it one more link",
+				     "host %s has %u device%s, and none for %s in its graph: give it another link",
 				     host->name, host->device_count, host->device_count == 1 ? "" : "s", node->name);
 	} else {
 		if (ports->used[device] != NULL)
-			topology_refuse_port(ports,
-					     "%s and %s in the graph of host %s both stand on the device \"%.80s\"",
+			topology_refuse_port(ports, "%s and %s in the graph of host %s both use the device \"%.80s\"",
 					     ports->used[device], node->name, host->name, host->devices[device].name);
 		ports->used[device] = node->name;
 	}
@@ -336,7 +334,7 @@ topology_check_port(struct topology_ports *ports, const struct xk_graph_node *no
 
 #define TOPOLOGY_TWO_PORTS "; a host on two links needs a graph with two ports, such as udptest-multihomed.dot"
 
-/* Checks ports in the order in which they are built; of a type without `dev`, it is not known what ports stand on. */
+/* Checks ports in the order in which they are built. A type without `dev` does not state its device. */
 static void
 topology_check_devices(struct topology_load *load, const struct xk_topology_host *host)
 {
@@ -356,9 +354,8 @@ topology_check_devices(struct topology_load *load, const struct xk_topology_host
 	for (unsigned i = 0; i < host->device_count && !ports.wrong; i++)
 		if (ports.used[i] == NULL)
 			attributes_refuse(&load->check, host->devices[i].line,
-					  "no port in the graph of host %s stands on its device \"%.80s\"%s",
-					  host->name, host->devices[i].name,
-					  host->device_count == 1 ? "" : TOPOLOGY_TWO_PORTS);
+					  "no port in the graph of host %s uses its device \"%.80s\"%s", host->name,
+					  host->devices[i].name, host->device_count == 1 ? "" : TOPOLOGY_TWO_PORTS);
 }
 
 void
@@ -369,7 +366,7 @@ topology_check_graphs(struct topology_load *load)
 	for (struct xk_topology_part *part = topology->parts; part != NULL; part = part->next) {
 		const struct xk_topology_part *same;
 
-		topology_part_write(part);
+		topology_part_format(part);
 		if (part->graph == NULL)
 			continue;
 		same = topology_find_same(load, part);

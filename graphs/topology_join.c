@@ -1,6 +1,6 @@
 /*
- * topology_join.c - makes of a network file the hosts of each node (`count`), links of nodes and of edges between
- * hosts, and a device wherever an edge joins a host to a link.
+ * topology_join.c - creates a network's objects from its file: the hosts of each node (`count`), links from nodes and
+ * from edges between hosts, and a device for every edge that joins a host to a link.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -34,13 +34,13 @@ topology_classify_node(struct topology_load *load, unsigned index)
 
 /* Refuses one address for several hosts. */
 static void
-topology_check_one(struct topology_load *load, const struct xk_graph_edge *edge, const char *of, const char *name)
+topology_refuse_shared(struct topology_load *load, const struct xk_graph_edge *edge, const char *of, const char *name)
 {
 	const struct xk_graph_attribute *a = xk_graph_attribute_find(&edge->attributes, name);
 	unsigned host = topology_is_link(load, edge->upper) ? edge->lower : edge->upper;
 
 	if (a != NULL && load->nodes[host].count > 1)
-		attributes_refuse(&load->check, a->line, "%s of %s: %s is %u hosts, and this is one address", name, of,
+		attributes_refuse(&load->check, a->line, "%s of %s: %s is %u hosts, but this is one address", name, of,
 				  topology_written(load)->nodes[host].name, load->nodes[host].count);
 }
 
@@ -58,13 +58,13 @@ topology_classify_edge(struct topology_load *load, const struct xk_graph_edge *e
 		attributes_refuse(&load->check, edge->line, "%s joins two links: a link joins hosts", of);
 	} else if (upper || lower) {
 		topology_check_attributes(load, TOPOLOGY_DEVICE, of, &edge->attributes);
-		topology_check_one(load, edge, of, "address");
-		topology_check_one(load, edge, of, "host");
+		topology_refuse_shared(load, edge, of, "address");
+		topology_refuse_shared(load, edge, of, "host");
 	} else {
 		topology_check_attributes(load, TOPOLOGY_WIRE, of, &edge->attributes);
 		if (xk_graph_attribute_find(&edge->attributes, "link") == NULL)
 			attributes_refuse(&load->check, edge->line,
-					  "%s joins two hosts: say what link it is with [link=PRESET], one of %s", of,
+					  "%s joins two hosts: specify the link with [link=PRESET], one of %s", of,
 					  topology_list_presets(load, list, sizeof(list)));
 	}
 }
@@ -92,7 +92,7 @@ topology_classify(struct topology_load *load)
 /* ---- hosts ---- */
 
 static void
-topology_make_hosts_of(struct topology_load *load, unsigned index)
+topology_create_node_hosts(struct topology_load *load, unsigned index)
 {
 	const struct xk_graph_node *written = &topology_written(load)->nodes[index];
 	struct xk_topology *topology = load->topology;
@@ -118,7 +118,7 @@ topology_make_hosts_of(struct topology_load *load, unsigned index)
 }
 
 static bool
-topology_make_hosts(struct topology_load *load)
+topology_create_hosts(struct topology_load *load)
 {
 	struct xk_graph *written = topology_written(load);
 	uint64_t count = 0;
@@ -134,7 +134,7 @@ topology_make_hosts(struct topology_load *load)
 	xk_assert(load->topology->hosts != NULL);
 	for (unsigned i = 0; i < written->node_count; i++)
 		if (!topology_is_link(load, load->node_order[i]))
-			topology_make_hosts_of(load, load->node_order[i]);
+			topology_create_node_hosts(load, load->node_order[i]);
 	return true;
 }
 
@@ -142,8 +142,8 @@ topology_make_hosts(struct topology_load *load)
 
 /* Adds a link. Its attributes have a `link`, or were refused. Returns its index. */
 static unsigned
-topology_make_link(struct topology_load *load, const char *name, unsigned line,
-		   const struct xk_graph_attributes *attributes)
+topology_create_link(struct topology_load *load, const char *name, unsigned line,
+		     const struct xk_graph_attributes *attributes)
 {
 	struct xk_topology *topology = load->topology;
 	const struct xk_graph_attribute *preset = xk_graph_attribute_find(attributes, "link");
@@ -159,7 +159,7 @@ topology_make_link(struct topology_load *load, const char *name, unsigned line,
 }
 
 static void
-topology_make_links(struct topology_load *load)
+topology_create_links(struct topology_load *load)
 {
 	struct xk_graph *written = topology_written(load);
 
@@ -169,17 +169,17 @@ topology_make_links(struct topology_load *load)
 
 		if (!topology_is_link(load, index))
 			continue;
-		load->nodes[index].first = topology_make_link(load, node->name, node->line, &node->attributes);
+		load->nodes[index].first = topology_create_link(load, node->name, node->line, &node->attributes);
 		load->topology->links[load->nodes[index].first].written = index;
 	}
 }
 
 /* ---- devices ---- */
 
-/* Puts the next device of host on link. False: it has as many as it may have. */
+/* Connects the next device of host to link. Returns false if the host has too many. */
 static bool
-topology_make_device(struct topology_load *load, struct xk_topology_host *host, unsigned link,
-		     const struct xk_graph_edge *edge)
+topology_create_device(struct topology_load *load, struct xk_topology_host *host, unsigned link,
+		       const struct xk_graph_edge *edge)
 {
 	const struct xk_graph_attribute *dev = xk_graph_attribute_find(&edge->attributes, "dev");
 	struct xk_network network = { 0, 0 };
@@ -200,7 +200,7 @@ topology_make_device(struct topology_load *load, struct xk_topology_host *host, 
 	if (index > 0)
 		snprintf(name, sizeof(name), "port%u", index + 1);
 	device->name = xk_graph_copy(dev != NULL ? dev->value : name);
-	/* Locally administered: 02:00:00:00:00:01 is the first of the first host. */
+	/* Locally administered: 02:00:00:00:00:01 is the first host's first device. */
 	if (!topology_value(&edge->attributes, "address", &device->address))
 		device->address = UINT64_C(0x020000000000) | (uint64_t)index << 24 | (host->number + 1);
 	if (topology_value(&edge->attributes, "host", &network)) {
@@ -216,11 +216,12 @@ topology_make_device(struct topology_load *load, struct xk_topology_host *host, 
 }
 
 /*
- * Makes a link of edge for two hosts: "a--b", and "a--b-2" for the next between the same. False: a host has too many.
+ * Creates a link from an edge between two hosts: "a--b", and "a--b-2" for the next between the same hosts. Returns
+ * false if a host has too many devices.
  */
 static bool
-topology_make_wire(struct topology_load *load, struct xk_topology_host *a, struct xk_topology_host *b,
-		   const struct xk_graph_edge *edge)
+topology_create_wire(struct topology_load *load, struct xk_topology_host *a, struct xk_topology_host *b,
+		     const struct xk_graph_edge *edge)
 {
 	char name[2 * XK_GRAPH_NAME_MAX + 32];
 	unsigned link, number = 1;
@@ -229,13 +230,13 @@ topology_make_wire(struct topology_load *load, struct xk_topology_host *a, struc
 	for (unsigned i = 0; i < a->device_count; i++)
 		if (strcmp(load->topology->links[a->devices[i].link].name, name) == 0)
 			snprintf(name, sizeof(name), "%s--%s-%u", a->name, b->name, ++number);
-	link = topology_make_link(load, name, edge->line, &edge->attributes);
+	link = topology_create_link(load, name, edge->line, &edge->attributes);
 	load->topology->links[link].is_edge = true;
 	load->topology->links[link].written = (unsigned)(edge - topology_written(load)->edges);
-	return topology_make_device(load, a, link, edge) && topology_make_device(load, b, link, edge);
+	return topology_create_device(load, a, link, edge) && topology_create_device(load, b, link, edge);
 }
 
-/* Joins hosts to a link, or to one another; any other edge was refused. */
+/* Joins hosts to a link, or to one another. Any other edge was refused. */
 static void
 topology_join(struct topology_load *load, const struct xk_graph_edge *edge)
 {
@@ -249,13 +250,13 @@ topology_join(struct topology_load *load, const struct xk_graph_edge *edge)
 	}
 	for (unsigned i = 0; i < a->count && good; i++) {
 		if (b->where == TOPOLOGY_LINK)
-			good = topology_make_device(load, &hosts[a->first + i], b->first, edge);
+			good = topology_create_device(load, &hosts[a->first + i], b->first, edge);
 		for (unsigned k = 0; k < b->count && b->where == TOPOLOGY_HOST && good; k++)
-			good = topology_make_wire(load, &hosts[a->first + i], &hosts[b->first + k], edge);
+			good = topology_create_wire(load, &hosts[a->first + i], &hosts[b->first + k], edge);
 	}
 }
 
-/* ---- all of it ---- */
+/* ---- the whole network ---- */
 
 static void
 topology_check_joined(struct topology_load *load)
@@ -267,7 +268,7 @@ topology_check_joined(struct topology_load *load)
 
 		if (host->device_count == 0 && (i == 0 || host[-1].written != host->written))
 			attributes_refuse(&load->check, host->line,
-					  "host %s stands on no link: write an edge %s -- LINK, or %s -- HOST "
+					  "host %s has no link: add an edge %s -- LINK, or %s -- HOST "
 					  "[link=PRESET]",
 					  host->name, topology_written(load)->nodes[host->written].name,
 					  topology_written(load)->nodes[host->written].name);
@@ -285,7 +286,7 @@ topology_compare_names(const void *a, const void *b)
 	return strcmp(((const struct topology_name *)a)->name, ((const struct topology_name *)b)->name);
 }
 
-/* Refuses equal names: traces and --set identify hosts and links by them. */
+/* Refuses duplicate names: traces and --set identify hosts and links by them. */
 static void
 topology_check_names(struct topology_load *load)
 {
@@ -304,20 +305,20 @@ topology_check_names(struct topology_load *load)
 			unsigned a = names[i - 1].line, b = names[i].line;
 
 			attributes_refuse(&load->check, a > b ? a : b,
-					  "two hosts or links are called %s: the other is in line %u", names[i].name,
+					  "two hosts or links are called %s: the other is on line %u", names[i].name,
 					  a > b ? b : a);
 		}
 	free(names);
 }
 
 bool
-topology_make(struct topology_load *load)
+topology_create(struct topology_load *load)
 {
 	struct xk_graph *written = topology_written(load);
 
-	if (!topology_make_hosts(load))
+	if (!topology_create_hosts(load))
 		return false;
-	topology_make_links(load);
+	topology_create_links(load);
 	for (unsigned i = 0; i < written->edge_count; i++)
 		topology_join(load, &written->edges[load->edge_order[i]]);
 	topology_check_joined(load);

@@ -23,7 +23,7 @@ clock_system_ns(void)
 	return clock_get_ns(CLOCK_MONOTONIC);
 }
 
-/* Keeps the fastest of several readings, which was least likely interrupted between its two clocks. */
+/* Keeps the fastest of several readings: the least likely to have been interrupted between the two clocks. */
 void
 clock_read(struct clock_pair *pair)
 {
@@ -40,7 +40,7 @@ clock_read(struct clock_pair *pair)
 	}
 }
 
-/* Returns true if the counter's rate does not depend on the processor's state. */
+/* Returns true if the counter's rate is constant in every power state. */
 static bool
 clock_is_steady(void)
 {

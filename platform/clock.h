@@ -1,6 +1,6 @@
 /*
- * clock.h - nanoseconds from the processor's counter, for platforms on real time. A reading costs about 10 ns, compared
- * to 22 ns for CLOCK_MONOTONIC, which is used where the counter is not steady. The rate is measured against
+ * clock.h - nanoseconds from the processor's counter, for platforms on real time. A reading costs about 10 ns, against
+ * 22 ns for CLOCK_MONOTONIC, the fallback if the counter is not steady. The rate is measured against
  * CLOCK_MONOTONIC_RAW, because NTP may slew CLOCK_MONOTONIC by 500 ppm.
  */
 #ifndef XK_CLOCK_H
@@ -17,10 +17,10 @@ struct clock_pair {
 	uint64_t ticks, ns;
 };
 
-/* All 0: CLOCK_MONOTONIC. */
+/* All 0: reads CLOCK_MONOTONIC. */
 struct clock {
 	uint64_t start_ticks, start_ns;
-	uint64_t scale; /* nanoseconds per tick, 32 binary places */
+	uint64_t scale; /* nanoseconds per tick, as a 32.32 fixed-point number */
 	bool has_counter;
 };
 
@@ -28,8 +28,8 @@ struct clock {
 void clock_read(struct clock_pair *pair);
 
 /*
- * Measures the counter's rate since `earlier`, waiting until span_ns have passed; the error is about 50 ns of the span.
- * For start-up only.
+ * Measures the counter's rate since `earlier`: waits until span_ns have passed since then. The error over the span is
+ * about 50 ns. For start-up only.
  */
 void clock_calibrate(struct clock *clock, const struct clock_pair *earlier, uint64_t span_ns);
 

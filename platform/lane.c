@@ -1,8 +1,8 @@
 /*
- * lane.c - chooses a queue for a frame, as hardware does by a hash of the headers.
+ * lane.c - chooses a queue for a frame by a hash of its headers, as hardware does.
  *
- * The hash uses the exclusive or of the addresses and of the ports, which is the same in both directions. Fragments are
- * hashed by their addresses alone, because only the first has ports.
+ * The hash uses the exclusive or of the addresses and of the ports, so both directions get the same lane. Fragments are
+ * hashed by their addresses alone: only the first has ports.
  */
 #include "platform/lane.h"
 #include "xkernel/bytes.h"

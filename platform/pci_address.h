@@ -5,7 +5,9 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-/* Stores the whole form, "0000:03:00.1", of an address whose domain may be missing. Returns false if text is none. */
+/*
+ * Writes the full form, "0000:03:00.1", of a PCI address whose domain may be missing. Returns false if text is not one.
+ */
 static inline bool
 xk_pci_address(const char *text, char *address, size_t size)
 {

@@ -12,10 +12,10 @@
 
 #include "xkernel/base.h"
 
-/* Longest directory for sockets, whose whole paths have 107 characters at most. */
+/* Maximum for a directory of sockets, whose full paths have at most 107 characters. */
 enum { PRIVATE_LONGEST = 60 };
 
-/* Returns whether path is a directory of this user that this process can write to and no other user can. */
+/* Returns true if path is a directory of this user that this process can write to and no other user can. */
 static bool
 private_is(const char *path)
 {
@@ -25,14 +25,14 @@ private_is(const char *path)
 	       (status.st_mode & (S_IWGRP | S_IWOTH)) == 0 && access(path, W_OK | X_OK) == 0;
 }
 
-/* Checks path, and makes it first if `make` is set. Returns 0, or -errno with the reason in why. */
+/* Checks path, after creating it if `make` is set. Returns 0, or -errno with the reason in why. */
 static int
 private_make(const char *path, bool make, char *why, size_t size)
 {
 	int error = make && mkdir(path, 0700) != 0 && errno != EEXIST ? -errno : 0;
 
 	if (error != 0) {
-		snprintf(why, size, "%s cannot be made (%s)", path, xk_error(error));
+		snprintf(why, size, "%s cannot be created (%s)", path, xk_error(error));
 		return error;
 	}
 	if (private_is(path))

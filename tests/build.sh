@@ -1,5 +1,5 @@
 #!/bin/sh
-# build.sh - builds the tests, and a user's protocols with their tests; sourced by ./run, which has say, die, quietly, configure and more.
+# build.sh - builds the tests, and a user's protocols with their tests; sourced by ./run, which has info, die, quietly, configure and more.
 
 # tests_of FOLDER...: prints these folders' test programs as paths in a build directory.
 tests_of() {
@@ -135,7 +135,7 @@ build_with() {
 		log=$PWD/build/logs/with_${test#build-with/}.log
 		# shellcheck disable=SC2046 # two words or none
 		if $(! setarch -R true 2>/dev/null || echo setarch -R) "$test" >"$log" 2>&1 </dev/null; then
-			say "passed: $file"
+			info "passed: $file"
 		else
 			failures "$log" "$file"
 			all_passed=

@@ -1,7 +1,7 @@
 /*
- * histogram.h - counts times in nanoseconds in bounded memory: log-linear buckets (128 for each doubling, so a
- * quantile is off by less than 0.8 per cent), exact minimum, maximum and mean. A histogram is plain memory: it may be
- * copied and sent to another process of the same program.
+ * histogram.h - counts times in nanoseconds in bounded memory: log-linear buckets (128 per doubling, so a quantile is
+ * off by less than 0.8 per cent), exact minimum, maximum and mean. A histogram is plain memory: it may be copied and
+ * sent to another process of the same program.
  */
 #ifndef HISTOGRAM_H
 #define HISTOGRAM_H
@@ -30,7 +30,7 @@ void histogram_add(struct histogram *h, uint64_t ns);
 /* Adds the counts of `from` to `into`. */
 void histogram_merge(struct histogram *into, const struct histogram *from);
 
-/* Returns the time that `percent` (0 to 100) of all do not exceed; 0 if nothing was counted. Within min and max. */
+/* Returns the time that `percent` (0 to 100) of all times do not exceed, within min and max; 0 if none was counted. */
 uint64_t histogram_percentile(const struct histogram *h, double percent);
 
 /* Returns 0 if nothing was counted. */

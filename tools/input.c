@@ -16,7 +16,7 @@ static const char *const input_names[] = { "/dev/fd/3", "/dev/fd/4", "/dev/fd/5"
 
 enum { INPUT_FIRST = 3, INPUT_NAMES = sizeof(input_names) / sizeof(input_names[0]) };
 
-/* Returns the descriptor that a name in /dev stands for, or -1. */
+/* Returns the descriptor that a name in /dev represents, or -1. */
 static int
 input_descriptor(const char *file)
 {
@@ -29,7 +29,7 @@ input_descriptor(const char *file)
 	return -1;
 }
 
-/* Returns whether reading consumes the contents. */
+/* Returns true if reading consumes the contents. */
 static bool
 input_is_stream(int fd)
 {

@@ -1,12 +1,11 @@
-/* input.h - files that a program reads, among them standard input and pipes. */
+/* input.h - files that a program reads, including standard input and pipes. */
 #ifndef INPUT_H
 #define INPUT_H
 
 /*
- * Returns the name under which `file` can be read any number of times, from its beginning, also by programs that this
- * one starts. `-` is standard input. A pipe or terminal is read now, and its descriptor becomes one of a copy in
- * memory, of at most INPUT_MAX bytes. Returns `file` itself for every other file, and if it cannot be copied. Not for
- * several threads at once.
+ * Returns a name under which `file` can be read any number of times, from its start, also by child processes. `-` is
+ * standard input. A pipe or terminal is read now, and its descriptor becomes one of a copy in memory, of at most
+ * INPUT_MAX bytes. Returns `file` itself for every other file, or if it cannot be copied. Not thread-safe.
  */
 const char *input_file(const char *file);
 

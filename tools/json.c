@@ -7,7 +7,10 @@
 
 #include "xkernel/base.h"
 
-/* Returns the length of the UTF-8 sequence at p, and its character; 0 if it is none (overlong, surrogate, cut off). */
+/*
+ * Returns the length of the UTF-8 sequence at p, and its character; 0 if it is invalid (overlong, surrogate,
+ * truncated).
+ */
 static unsigned
 json_utf8(const uint8_t *p, uint32_t *character)
 {
@@ -43,8 +46,7 @@ json_quote(FILE *out, const char *text)
 			fputs("\\n", out);
 		else if (*p == '\t')
 			fputs("\\t", out);
-		else if (character < 0x20 || (character >= 0x7f && character < 0xa0) ||
-			 character == '<') /* others would obey */
+		else if (character < 0x20 || (character >= 0x7f && character < 0xa0) || character == '<')
 			fprintf(out, "\\u%04x", (unsigned)character);
 		else
 			fwrite(p, 1, len, out);

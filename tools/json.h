@@ -1,6 +1,6 @@
 /*
- * json.h - writes JSON to a stream as it goes: the caller opens and closes objects and arrays in order; the writer
- * adds commas, indentation and escapes. A key is given inside an object, NULL inside an array.
+ * json.h - writes JSON to a stream incrementally: the caller opens and closes objects and arrays in order; the writer
+ * adds commas, indentation and escapes. Keys are for objects; pass NULL in arrays.
  */
 #ifndef JSON_H
 #define JSON_H
@@ -14,16 +14,16 @@ enum { JSON_DEPTH = 16 };
 struct json {
 	FILE *out;
 	unsigned depth;
-	bool filled[JSON_DEPTH]; /* a value was written at this depth: a comma is due */
+	bool filled[JSON_DEPTH]; /* a value was written at this depth, so a comma is due */
 	char closer[JSON_DEPTH];
 };
 
-/* Hidden: jansson has functions of some of these names, and must call its own. */
+/* Hidden, because jansson has functions of the same names and must call its own. */
 #pragma GCC visibility push(hidden)
 
-/* Begins a document on out, which remains the caller's. */
+/* Begins a document on out, which the caller still owns. */
 void json_begin(struct json *json, FILE *out);
-/* Ends it with a newline; everything opened has been closed. False: the stream has failed. */
+/* Ends it with a newline, after everything opened has been closed. Returns false if the stream failed. */
 bool json_end(struct json *json);
 
 void json_object(struct json *json, const char *key);
@@ -40,8 +40,8 @@ void json_bool(struct json *json, const char *key, bool value);
 void json_null(struct json *json, const char *key);
 
 /*
- * Writes a string alone, in its quotes. What a terminal or a page of HTML would obey (control characters, the sign <)
- * is escaped.
+ * Writes a string alone, in quotes. Escapes characters that a terminal or an HTML page would interpret (control
+ * characters, <).
  */
 void json_quote(FILE *out, const char *text);
 

@@ -28,7 +28,7 @@
 #define MACHINE_SANITIZED false
 #endif
 
-/* With sanitizers the times mean nothing, so a short measurement is enough. */
+/* With sanitizers, times are meaningless, so a short measurement suffices. */
 enum {
 	MACHINE_BATCHES = 41,
 	MACHINE_TRIPS = MACHINE_SANITIZED ? 50 : 200,
@@ -97,7 +97,7 @@ machine_core(unsigned index)
 	return -1;
 }
 
-/* ---- two threads: the first measures, with the second ---- */
+/* ---- two threads: the first one measures ---- */
 
 struct machine_two {
 	_Alignas(128) _Atomic uint32_t ball; /* odd: thrown by the first thread; even: by the second */
@@ -117,7 +117,10 @@ machine_pin(unsigned core)
 	pthread_setaffinity_np(pthread_self(), sizeof(set), &set);
 }
 
-/* Runs both on new threads, so that the caller keeps its affinity. False: a core may not be used, or no thread. */
+/*
+ * Runs both on new threads, so that the caller keeps its affinity. Returns false if a core may not be used, or without
+ * a thread.
+ */
 static bool
 machine_run(struct machine_two *two, void *(*first)(void *two), void *(*second)(void *two))
 {
@@ -127,14 +130,14 @@ machine_run(struct machine_two *two, void *(*first)(void *two), void *(*second)(
 	    pthread_create(&threads[1], NULL, second, two) != 0)
 		return false;
 	if (pthread_create(&threads[0], NULL, first, two) != 0)
-		first(two); /* the second thread must not wait for ever */
+		first(two); /* the second thread must not wait forever */
 	else
 		pthread_join(threads[0], NULL);
 	pthread_join(threads[1], NULL);
 	return true;
 }
 
-/* Waits until the ball is `at`; yields when that takes long, since others may run on the core. */
+/* Waits until the ball is `at`; yields if that takes long, because others may run on the core. */
 static void
 line_await(struct machine_two *two, uint32_t at)
 {

@@ -1,4 +1,4 @@
-/* main.c - main of a program that reads graph files: PROGRAM_MAIN is its own. */
+/* main.c - main of a program that reads graph files; PROGRAM_MAIN is the program's own. */
 #include "tools/roundtrip/programs.h"
 #include "tools/start.h"
 #include "tools/xk/xk.h"

@@ -16,7 +16,7 @@ const char *const options_yes_no[] = { "yes", "no", NULL };
 
 enum { OPTIONS_MAX = 64, OPTIONS_FIRST = 256, OPTIONS_COLUMN = 26 };
 
-/* A program's options, including those that it shares. */
+/* A program's options, including the shared ones. */
 struct options_all {
 	struct options_option list[OPTIONS_MAX];
 	unsigned count;
@@ -90,7 +90,7 @@ options_number(const struct options_program *program, const struct options_optio
 			      o->min, o->max);
 }
 
-/* "0" is a time without a unit, where 0 is one. */
+/* Accepts "0" as a time without a unit if 0 is allowed. */
 static int
 options_time(const struct options_program *program, const struct options_option *o, const char *text, uint64_t *ns)
 {
@@ -102,11 +102,11 @@ options_time(const struct options_program *program, const struct options_option 
 	xk_setting_print(XK_SETTING_TIME, o->min, min);
 	xk_setting_print(XK_SETTING_TIME, o->max, max);
 	if (o->max != 0)
-		return options_misuse(program, "--%s: \"%s\" is no time from %s to %s", o->name, text, min, max);
+		return options_misuse(program, "--%s: \"%s\" is not a time from %s to %s", o->name, text, min, max);
 	if (o->min > 1)
-		return options_misuse(program, "--%s: \"%s\" is no time of at least %s, such as 200ms or 1s", o->name,
-				      text, min);
-	return options_misuse(program, "--%s: \"%s\" is no time such as 500ms or 10s", o->name, text);
+		return options_misuse(program, "--%s: \"%s\" is not a time of at least %s, such as 200ms or 1s",
+				      o->name, text, min);
+	return options_misuse(program, "--%s: \"%s\" is not a time such as 500ms or 10s", o->name, text);
 }
 
 int
@@ -135,10 +135,10 @@ options_choice(const struct options_program *program, const struct options_optio
 			len += (size_t)snprintf(all + len, sizeof(all) - len, "%s%s", len == 0 ? "" : ", ",
 						o->choices[*value]);
 	}
-	return options_misuse(program, "--%s: \"%s\" is none of %s", o->name, text, all);
+	return options_misuse(program, "--%s: \"%s\" is not one of %s", o->name, text, all);
 }
 
-/* Takes a list of numbers or choices, with commas. */
+/* Takes a list of numbers or choices, separated by commas. */
 static int
 options_list(const struct options_program *program, const struct options_option *o, const char *text,
 	     struct options_numbers *list)
@@ -207,30 +207,30 @@ options_take(const struct options_program *program, const struct options_option 
 
 /* Reports an option that getopt refuses. `why` is what getopt has returned. */
 static void
-options_complain(const struct options_program *program, const struct options_all *all, int why, const char *word)
+options_report_bad(const struct options_program *program, const struct options_all *all, int why, const char *given)
 {
-	size_t len = strcspn(word, "="), used = 0;
+	size_t len = strcspn(given, "="), used = 0;
 	char several[256] = "";
 
 	if (why == ':') {
-		options_misuse(program, "%s needs a value", word);
+		options_misuse(program, "%s needs a value", given);
 		return;
 	}
 	if (optopt >= OPTIONS_FIRST) {
-		options_misuse(program, "%s takes no value", word);
+		options_misuse(program, "%s takes no value", given);
 		return;
 	}
-	for (unsigned i = 0; i < all->count && word[1] == '-' && len > 2 && used < sizeof(several); i++)
-		if (all->list[i].help != NULL && strncmp(all->list[i].name, word + 2, len - 2) == 0)
+	for (unsigned i = 0; i < all->count && given[1] == '-' && len > 2 && used < sizeof(several); i++)
+		if (all->list[i].help != NULL && strncmp(all->list[i].name, given + 2, len - 2) == 0)
 			used += (size_t)snprintf(several + used, sizeof(several) - used, "%s--%s",
 						 used == 0 ? "" : ", ", all->list[i].name);
 	if (used == 0)
-		options_misuse(program, "there is no option %s", word);
+		options_misuse(program, "there is no option %s", given);
 	else
-		options_misuse(program, "%.*s is short for several options: %s", (int)len, word, several);
+		options_misuse(program, "%.*s is short for several options: %s", (int)len, given, several);
 }
 
-/* Files are read last: a wrong command line reads none, and an option given twice only its last. */
+/* Opens files last: a wrong command line reads none, and an option given twice only its last. */
 static void
 options_read(const struct options_all *all, void *into)
 {
@@ -282,7 +282,7 @@ options_parse(const struct options_program *program, int argc, char **argv, void
 					    OPTIONS_FIRST + (int)i };
 	}
 	table[all.count] = (struct option){ "help", no_argument, NULL, OPTIONS_FIRST + (int)all.count };
-	optind = 0; /* starts afresh (a GNU extension), so that a program may parse twice */
+	optind = 0; /* restart (a GNU extension), so that a program may parse twice */
 	opterr = 0;
 	for (;;) {
 		int got = getopt_long(argc, argv, ":", table, NULL);
@@ -299,7 +299,7 @@ options_parse(const struct options_program *program, int argc, char **argv, void
 			return OPTIONS_HELPED;
 		}
 		if (got < OPTIONS_FIRST) {
-			options_complain(program, &all, got, argv[optind - 1]);
+			options_report_bad(program, &all, got, argv[optind - 1]);
 			return OPTIONS_WRONG;
 		}
 		if (options_take(program, &all.list[got - OPTIONS_FIRST], optarg, into) != 0)

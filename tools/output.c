@@ -13,7 +13,7 @@
 #include "graphs/graph.h"
 
 int
-output_take(void)
+output_take_stdout(void)
 {
 	int fd = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
 
@@ -58,6 +58,6 @@ output_is_input(const char *program, const char *output, const char *input)
 	if (strcmp(output, "-") == 0 || stat(output, &of_output) != 0 || stat(input, &of_input) != 0 ||
 	    of_output.st_dev != of_input.st_dev || of_output.st_ino != of_input.st_ino)
 		return false;
-	fprintf(stderr, "%s: %s is what is read: it would be written over\n", program, output);
+	fprintf(stderr, "%s: %s is the input: it would be overwritten\n", program, output);
 	return true;
 }

@@ -1,31 +1,34 @@
-/* output.h - the files that programs write, and names on standard output that must not harm a terminal. */
+/* output.h - the files that programs write, and names on standard output, which must not control a terminal. */
 #ifndef OUTPUT_H
 #define OUTPUT_H
 
 #include <stdbool.h>
 #include <stdio.h>
 
-/* Prints a name on standard output, control characters in it as \xHH. */
+/* Prints a name on standard output, with control characters as \xHH. */
 void output_print_name(const char *name);
 
 /*
- * Gives standard output away: returns a descriptor for it, which the caller closes, or -1 and errno. From now on, what
- * is printed on standard output goes to standard error.
+ * Takes over standard output: returns a descriptor for it, which the caller closes, or -1 with errno set. From now on,
+ * text printed on standard output goes to standard error.
  */
-int output_take(void);
+int output_take_stdout(void);
 
-/* Makes a file in memory, to write and read. NULL: errno says why. */
+/* Creates a file in memory, to write and read. Returns NULL with errno set on failure. */
 FILE *output_memory(void);
 
-/* Opens a file to be written, as the value of an option: "-" is standard output. NULL: errno says why. */
+/*
+ * Opens a file for writing, as specified by an option: "-" is standard output. Returns NULL with errno set on failure.
+ */
 FILE *output_open(const char *file);
 
 /*
- * Closes a stream of output_open; standard output is only flushed. False: it is NULL, or not all was written (errno).
+ * Closes a stream of output_open; standard output is only flushed. Returns false if stream is NULL, or if a write
+ * failed (errno).
  */
 bool output_close(FILE *stream);
 
-/* Returns whether writing the file `output` would overwrite the file `input`, after a message if so. */
+/* Returns true, after a message, if writing the file `output` would overwrite the file `input`. */
 bool output_is_input(const char *program, const char *output, const char *input);
 
 #endif

@@ -1,8 +1,9 @@
 #!/bin/sh
-# packages.sh - for ./run, which has say, die and quietly: what Debian packages its words need, and installs them; or, for build --sim on
+# packages.sh - for ./run, which defines info, die and quietly: lists the Debian packages that its commands need, and
+# installs them; or, for build --sim on any Linux, reports missing tools.
 # any Linux, reports which tools are missing.
 
-# What each word needs beyond the ones before it; recommended packages are not installed.
+# Packages of each command in addition to those of the build; recommended packages are not installed.
 build_packages='gcc libc6-dev meson ninja-build pkg-config libdpdk-dev libevent-dev libjansson-dev graphviz'
 test_packages='libcunit1-dev libgraphviz-dev cppcheck clang-format gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user musl-tools tshark iproute2'
 measure_packages='valgrind python3'
@@ -11,7 +12,7 @@ card_packages='qemu-system-x86 busybox-static cpio'
 report_packages='python3 python3-matplotlib iproute2 clang valgrind'
 grade_packages='bubblewrap python3 libcunit1-dev'
 
-# The packages among "$@" that are not installed.
+# Prints the packages among "$@" that are not installed.
 missing_packages() {
 	installed=$(dpkg-query -W -f='${Package} ${db:Status-Status}\n' "$@" 2>/dev/null | sed -n 's/ installed$//p')
 	for package; do
@@ -30,13 +31,13 @@ as_root() {
 }
 
 install_packages() {
-	command -v dpkg-query >/dev/null || die "this is no Debian system; needed are: $*"
+	command -v dpkg-query >/dev/null || die "this is not a Debian system; install these packages: $*"
 	missing=$(missing_packages "$@")
 	[ -n "$missing" ] || return 0
 	if [ "$(id -u)" -ne 0 ] && ! { command -v sudo >/dev/null && { [ -t 2 ] || sudo -n true 2>/dev/null; }; }; then
-		die "neither root nor sudo is at hand; as root, run: apt-get install --no-install-recommends $missing"
+		die "neither root nor sudo is available; as root, run: apt-get install --no-install-recommends $missing"
 	fi
-	say "installing $missing"
+	info "installing $missing"
 	[ ! -t 2 ] || [ "$(id -u)" -eq 0 ] || sudo true || die "sudo refused"
 	quietly apt-update as_root apt-get -o DPkg::Lock::Timeout=300 update
 	# shellcheck disable=SC2086 # a list of words
@@ -45,7 +46,7 @@ install_packages() {
 
 # lacks TOOL DEBIAN FEDORA ARCH: reports a missing tool, and the packages of each distribution that have it.
 lacks() {
-	say "missing: $1 (package $2 of Debian, $3 of Fedora, $4 of Arch)"
+	info "missing: $1 (package $2 of Debian, $3 of Fedora, $4 of Arch)"
 	debian="$debian $2"
 	fedora="$fedora $3"
 	arch="$arch $4"
@@ -59,7 +60,7 @@ has() {
 	return 1
 }
 
-# need_tools [tests]: reports all that is missing at once, for tests, too, by tool and by package, and exits.
+# need_tools [tests]: reports all missing tools at once, including those for tests, by tool and by package, and exits.
 need_tools() {
 	debian=
 	fedora=
@@ -75,6 +76,6 @@ need_tools() {
 	# shellcheck disable=SC2086 # likewise
 	[ $# -eq 0 ] || echo '#include <CUnit/CUnit.h>' | ${CC:-cc} -E - >/dev/null 2>&1 || lacks CUnit libcunit1-dev CUnit-devel cunit
 	[ -n "$debian" ] || return 0
-	say "as root, one of:  apt-get install$debian   |   dnf install$fedora   |   pacman -S$arch"
+	info "as root, one of:  apt-get install$debian   |   dnf install$fedora   |   pacman -S$arch"
 	exit 1
 }

@@ -59,9 +59,9 @@ start_version(void)
 	return OPTIONS_SUCCESS;
 }
 
-/* Returns whether the arguments ask for the version, even if other arguments are wrong. */
+/* Returns true if the arguments request the version, even if other arguments are wrong. */
 static bool
-start_asks_version(int argc, char **argv)
+start_wants_version(int argc, char **argv)
 {
 	for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
 		if (strcmp(argv[i], "--version") == 0)
@@ -71,7 +71,7 @@ start_asks_version(int argc, char **argv)
 
 /* Names the limit that ends this program. */
 static void
-start_tell_time(int number)
+start_report_time(int number)
 {
 	static const char text[] = "the processor time is used up: `ulimit -t` limits it\n";
 	ssize_t written = write(STDERR_FILENO, text, sizeof(text) - 1);
@@ -82,11 +82,11 @@ start_tell_time(int number)
 }
 
 /*
- * Fills the place of a closed output with a descriptor that cannot be written. Otherwise a socket or device could get its
- * number, and the program's output.
+ * Replaces a closed output by a descriptor that cannot be written. Otherwise a socket or device could get its number,
+ * and the program's output.
  */
 static void
-start_fill(int fd)
+start_fill_closed(int fd)
 {
 	int filler;
 
@@ -99,7 +99,7 @@ start_fill(int fd)
 	}
 }
 
-/* Refuses to run where the program would be killed without a word. */
+/* Refuses to run where the program would be killed without a message. */
 static bool
 start_has_stack(void)
 {
@@ -107,7 +107,7 @@ start_has_stack(void)
 
 	if (getrlimit(RLIMIT_STACK, &stack) != 0 || stack.rlim_cur >> 10 >= START_STACK_KB)
 		return true;
-	fprintf(stderr, "%s: a stack may have %lu KiB, and %d are needed: see `ulimit -s`\n",
+	fprintf(stderr, "%s: a stack may have %lu KiB, but %d are needed: see `ulimit -s`\n",
 		program_invocation_short_name, (unsigned long)(stack.rlim_cur >> 10), START_STACK_KB);
 	return false;
 }
@@ -118,14 +118,14 @@ start_main(int (*run)(int argc, char **argv), int argc, char **argv)
 	bool failed;
 	int status;
 
-	start_fill(STDOUT_FILENO);
-	start_fill(STDERR_FILENO);
+	start_fill_closed(STDOUT_FILENO);
+	start_fill_closed(STDERR_FILENO);
 	start_make_plain();
 	if (!start_has_stack() || !xk_protocol_types_check(argv[0]))
 		return OPTIONS_FAILURE;
 	signal(SIGXFSZ, SIG_IGN);
-	signal(SIGXCPU, start_tell_time);
-	status = start_asks_version(argc, argv) ? start_version() : run(argc, argv);
+	signal(SIGXCPU, start_report_time);
+	status = start_wants_version(argc, argv) ? start_version() : run(argc, argv);
 	failed = ferror(stdout);
 	if (fflush(stdout) == 0 && !failed)
 		return status;

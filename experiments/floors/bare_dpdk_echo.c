@@ -571,7 +571,7 @@ bare_client(const struct bare_options *o, const char *socket, bool yields, bool 
 	}
 	good = o->window > 1 ? bare_count(&port, o, asks) : bare_measure(&port, o, histogram);
 	if (!good)
-		fprintf(stderr, "bare_dpdk_echo: no echo came\n");
+		fprintf(stderr, "bare_dpdk_echo: no echo arrived\n");
 	rte_eth_dev_stop(port.id);
 	return good;
 }

@@ -9,7 +9,7 @@
 
 enum { DPDK_ADDRESS_WORD = 160, DPDK_ADDRESS_TEXT = 1024 };
 
-/* Reads a file's first word; "" if there is none. */
+/* Reads the first word of a file; "" if there is none. */
 static void
 dpdk_address_read(const char *path, char word[DPDK_ADDRESS_WORD])
 {
@@ -23,23 +23,23 @@ dpdk_address_read(const char *path, char word[DPDK_ADDRESS_WORD])
 }
 
 /*
- * Hosts on one link may share any single input: clones of a machine have one id and name, its containers one id and
- * perhaps one name, and every namespace may have a "tap0". No input changes when the program is restarted.
+ * No single input is unique among the hosts of a link: clones of a machine share its id and name, its containers share
+ * its id and perhaps its name, and every namespace may have a "tap0". No input changes when the program is restarted.
  */
 uint64_t
-dpdk_address_invent(const char *what)
+dpdk_address_generate(const char *what)
 {
 	char machine[DPDK_ADDRESS_WORD], text[DPDK_ADDRESS_TEXT];
-	struct stat space = { .st_ino = 0 };
+	struct stat netns = { .st_ino = 0 };
 	struct utsname host = { .nodename = "" };
 	uint8_t card[6] = { 0 };
 
 	dpdk_address_read("/etc/machine-id", machine);
 	uname(&host);
-	if (stat("/proc/thread-self/ns/net", &space) != 0)
-		space.st_ino = 0;
+	if (stat("/proc/thread-self/ns/net", &netns) != 0)
+		netns.st_ino = 0;
 	dpdk_interface_first(card);
-	snprintf(text, sizeof(text), "%s %s %llu %012llx %s", machine, host.nodename, (unsigned long long)space.st_ino,
+	snprintf(text, sizeof(text), "%s %s %llu %012llx %s", machine, host.nodename, (unsigned long long)netns.st_ino,
 		 (unsigned long long)xk_get48(card), what);
 	return (uint64_t)0x02 << 40 | (dpdk_hash(text) & 0xfffffffffe);
 }

@@ -1,9 +1,9 @@
 /*
- * buffer.c - segments are mbufs: the private area holds struct xk_msg. Thus an mbuf that a device has filled is already
- * a message, and a device frees a message like any mbuf.
+ * buffer.c - segments are mbufs: struct xk_msg lies in the private area. A device thus fills and frees messages as it
+ * does any mbuf.
  *
- * A view is an mbuf attached to the one that owns the bytes. The owner's reference count is then the number of segments
- * that show its bytes, as xk_msg.references requires. An owner freed before its views stays until the last is freed.
+ * A view is an mbuf attached to the owner of the bytes. The owner's reference count is the number of segments that show
+ * its bytes, as xk_msg.references requires. An owner freed before its views stays until the last view is freed.
  */
 #include <rte_errno.h>
 #include <rte_malloc.h>
@@ -25,30 +25,31 @@ dpdk_buffer_pool_name(char *name)
 }
 
 /*
- * Keeps free buffers on a lock-free stack, where the processor has the instructions for it. With DPDK's default, a
- * ring, all threads spin while one that is taking a buffer has lost its core; hundreds of threads without caches on
- * one core would do nothing else.
+ * Keeps free buffers on a lock-free stack if the processor has the instructions for it. With DPDK's default, a ring,
+ * all threads spin while one that is taking a buffer is preempted; hundreds of threads without caches on one core would
+ * do nothing else.
  */
 struct rte_mempool *
 dpdk_buffer_pool_new(unsigned count, char *why, size_t size)
 {
-	static const char *const ways[] = { "lf_stack", NULL /* DPDK's default */ };
+	static const char *const ops[] = { "lf_stack", NULL /* DPDK's default */ };
 	struct rte_mempool *pool = NULL;
 	char name[RTE_MEMPOOL_NAMESIZE];
 
-	for (unsigned i = 0; i < XK_ARRAY_LENGTH(ways) && pool == NULL; i++) {
+	for (unsigned i = 0; i < XK_ARRAY_LENGTH(ops) && pool == NULL; i++) {
 		dpdk_buffer_pool_name(name);
 		pool = rte_pktmbuf_pool_create_by_ops(name, count, DPDK_BUFFER_CACHE, DPDK_BUFFER_PRIVATE,
-						      DPDK_BUFFER_ROOM, SOCKET_ID_ANY, ways[i]);
+						      DPDK_BUFFER_ROOM, SOCKET_ID_ANY, ops[i]);
 	}
 	if (pool == NULL)
 		snprintf(why, size,
-			 "DPDK has no memory for %u buffers (%s): ask for fewer, or give DPDK more at the first start",
+			 "DPDK has no memory for %u buffers (%s): ask for fewer, or give DPDK more memory at the first "
+			 "start",
 			 count, rte_strerror(rte_errno));
 	return pool;
 }
 
-/* ---- a device's own pool: a ring that counts returning messages ---- */
+/* ---- a device's own pool: a ring that counts returned messages ---- */
 
 static int
 dpdk_buffer_ring_alloc(struct rte_mempool *pool)
@@ -66,7 +67,7 @@ dpdk_buffer_ring_free(struct rte_mempool *pool)
 	rte_ring_free(pool->pool_data);
 }
 
-/* Returns buffers to the ring. Those that were messages have a platform; those that only the device used have none. */
+/* Returns buffers to the ring. Only those that were messages have a platform. */
 static int
 dpdk_buffer_ring_put(struct rte_mempool *pool, void *const *all, unsigned count)
 {
@@ -110,7 +111,7 @@ dpdk_buffer_register(void)
 	return index < 0 ? index : 0;
 }
 
-/* Makes the pool in one piece of memory, without gaps at the ends of pages. */
+/* Creates the pool in one piece of memory, without gaps at page ends. */
 static struct rte_mempool *
 dpdk_buffer_pool_make_lent(unsigned count)
 {
@@ -143,7 +144,8 @@ dpdk_buffer_pool_new_lent(unsigned count, char *why, size_t size)
 
 	if (pool == NULL)
 		snprintf(why, size,
-			 "DPDK has no memory for %u buffers of a device, in one piece: give it more at the first start",
+			 "DPDK has no memory for %u buffers of a device, in one piece: give it more memory at the "
+			 "first start",
 			 count);
 	return pool;
 }
@@ -151,19 +153,19 @@ dpdk_buffer_pool_new_lent(unsigned count, char *why, size_t size)
 /* ---- buffers ---- */
 
 /*
- * Buffers that allocations leave in the pool, outside the caches. A cache takes DPDK_BUFFER_CACHE at a time. The last
- * buffers are for devices only: virtio's driver fills its ring at once, or not at all.
+ * Buffers that allocations leave in the pool, outside the caches. A cache is refilled by DPDK_BUFFER_CACHE at a time.
+ * The last buffers are for devices only: virtio's driver fills its whole ring, or nothing.
  */
 enum {
 	DPDK_BUFFER_LAST = DPDK_DEVICE_RING + XK_BURST + DPDK_BUFFER_CACHE,
 	DPDK_BUFFER_RESERVE = DPDK_BUFFER_LAST + 256,
 };
 
-/* Returns true if the thread can allocate a buffer and leave that many. */
+/* Returns true if the thread can allocate a buffer and leave `left` of them. */
 static inline bool
 dpdk_buffer_leaves(const struct rte_mempool *pool, unsigned left)
 {
-	unsigned core = rte_lcore_id(); /* of a thread that has no cache: DPDK's LCORE_ID_ANY */
+	unsigned core = rte_lcore_id(); /* DPDK's LCORE_ID_ANY for a thread without a cache */
 
 	if (xk_likely(core < RTE_MAX_LCORE) && xk_likely(pool->local_cache[core].len > 0))
 		return true;
@@ -190,7 +192,7 @@ dpdk_buffers(struct xk_platform *platform, unsigned threads)
 	unsigned taken = DPDK_BUFFER_RESERVE + (cached < size / 2 ? cached : size / 2) +
 			 atomic_load_explicit(&self->in_rings, memory_order_relaxed);
 
-	/* Rings and caches are never all full at once; dpdk_buffers_are_short has the last word. */
+	/* Rings and caches are never all full at once. dpdk_buffers_are_short makes the final decision. */
 	return size > taken && size - taken > size / 8 ? size - taken : size / 8;
 }
 
@@ -209,7 +211,7 @@ dpdk_buffer_new(struct xk_platform *platform)
 
 const _Atomic uint16_t dpdk_buffer_lent_count = 2;
 
-/* Returns the mbuf in which the bytes of a segment lie; NULL: they are lent. */
+/* Returns the mbuf that contains a segment's bytes, or NULL if they are lent. */
 static inline struct rte_mbuf *
 dpdk_buffer_home(const struct xk_msg *segment)
 {
@@ -221,7 +223,7 @@ dpdk_buffer_home(const struct xk_msg *segment)
 	return owner;
 }
 
-/* Attaches m to the lent bytes of a segment, also while other threads do so: see dpdk_buffer_attach. */
+/* Attaches m to the lent bytes of a segment. Other threads may do so at the same time: see dpdk_buffer_attach. */
 XK_APART static void
 dpdk_buffer_attach_lent(struct rte_mbuf *m, const struct xk_msg *segment)
 {
@@ -234,9 +236,9 @@ dpdk_buffer_attach_lent(struct rte_mbuf *m, const struct xk_msg *segment)
 }
 
 /*
- * Attaches m to the buffer of a segment. As rte_pktmbuf_attach, but of the owner it reads only what never changes: the
- * owner may be on its way, and the segment a copy of one that was freed (buffer_hold). Several threads may show what is
- * kept at once; DPDK, where it finds one reference, adds another without an atomic operation.
+ * Attaches m to the buffer of a segment, like rte_pktmbuf_attach, but reads only the constant fields of the owner: a
+ * device may be sending it, and the segment may be a copy of a freed one (buffer_hold). Several threads may attach to
+ * kept bytes at once, and DPDK adds a second reference without an atomic operation.
  */
 static inline void
 dpdk_buffer_attach(struct rte_mbuf *m, const struct xk_msg *segment)
@@ -296,7 +298,7 @@ dpdk_buffer_view(struct xk_platform *platform, const struct xk_msg *segment)
 	m->ol_flags = 0;
 	dpdk_buffer_attach(m, segment);
 	view = dpdk_buffer_show(platform, m, segment->data, segment->len);
-	view->floor = segment->floor; /* an mbuf knows less of a loan */
+	view->floor = segment->floor; /* a loan's bounds, which the mbuf does not have */
 	view->ceiling = segment->ceiling;
 	return view;
 }
@@ -311,7 +313,7 @@ dpdk_loan_end(void *bytes, void *argument)
 	void (*given_back)(void *context) = loan->given_back;
 	void *context = loan->context;
 
-	(void)bytes; /* of the part that the last mbuf showed */
+	(void)bytes; /* the part that the last mbuf showed */
 	dpdk_after(&loan->shared);
 	dpdk_give(holder);
 	rte_mbuf_raw_free(holder);
@@ -340,14 +342,14 @@ dpdk_buffer_lend(struct xk_platform *platform, const void *bytes, size_t len, vo
 				    .bytes = bytes,
 				    .len = len };
 	both[0]->ol_flags = 0;
-	/* its length in DPDK is that of a whole frame's part at most, and set when that is sent */
+	/* DPDK's length is 16 bits: it is set for the part of each frame when that is sent */
 	rte_pktmbuf_attach_extbuf(both[0], first, RTE_BAD_IOVA, 0, &loan->shared);
 	segment = dpdk_buffer_show(platform, both[0], first, (uint32_t)len);
 	segment->ceiling = first + len;
 	return segment;
 }
 
-/* Looks for the bytes in DPDK's memory. If devices see physical addresses, they must lie in one page. */
+/* Finds the bytes in DPDK's memory. If devices use physical addresses, the bytes must lie in one page. */
 static rte_iova_t
 dpdk_loan_find(const struct dpdk_loan *loan)
 {
@@ -376,7 +378,7 @@ dpdk_loan_iova(struct dpdk_loan *loan)
 	return iova;
 }
 
-/* Aligned so that no page ends within. */
+/* The alignment keeps the bytes within one page. */
 void *
 dpdk_lendable_new(struct xk_platform *platform, size_t len)
 {
@@ -393,7 +395,7 @@ dpdk_lendable_free(struct xk_platform *platform, void *bytes)
 	rte_free(bytes);
 }
 
-/* The reference count of freed segments: that of a freed mbuf is 1. */
+/* The reference count of freed segments. A freed mbuf's own is 1. */
 static const _Atomic uint16_t dpdk_given_up = 0;
 
 void

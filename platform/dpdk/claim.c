@@ -1,5 +1,5 @@
 /*
- * claim.c - claims: what only one process may have.
+ * claim.c - claims, each of which only one process may hold.
  *
  * A claim is a lock on one byte of a file. The system drops it when the process ends, however it ends. The file lies in
  * a directory that only this user can write to: if claims were names that anyone can take, such as abstract sockets,
@@ -16,7 +16,7 @@
 
 enum { DPDK_CLAIMS_PATH = DPDK_SOCKET_PATH + 16 };
 
-/* Writes the path of the file of claims, and makes its directory if needed. Returns 0 or -errno. */
+/* Writes the path of the file of claims, and creates its directory if needed. Returns 0 or -errno. */
 static int
 dpdk_claims_path(char path[DPDK_CLAIMS_PATH])
 {
@@ -39,14 +39,14 @@ dpdk_claims_open(int flags)
 	return error != 0 ? error : fd < 0 ? -errno : fd;
 }
 
-/* Returns the lock that stands for `what`: a byte chosen by its hash. */
+/* Returns the lock that represents `what`: a byte chosen by its hash. */
 static struct flock
 dpdk_claim_of(const char *what)
 {
 	return (struct flock){ .l_type = F_WRLCK, .l_start = (off_t)(dpdk_hash(what) >> 2), .l_len = 1 };
 }
 
-/* Returns whether a process has the claim. A process that removes the file locks all of it; that is no claim. */
+/* Returns true if a process has the claim. A process that removes the file locks all of it, which is no claim. */
 static bool
 dpdk_claim_is_held(int fd, struct flock claim)
 {

@@ -1,5 +1,5 @@
 /*
- * device.c - the life of a DPDK device: made, configured, started, removed. DPDK's interrupt thread or the link reports
+ * device.c - the life of a DPDK device: create, configure, start, remove. DPDK's interrupt thread or the link reports
  * whether there is a peer.
  */
 #include <rte_alarm.h>
@@ -26,8 +26,8 @@ dpdk_device_set_up(struct dpdk_device *device, bool up)
 	for (unsigned i = 0; i < device->port_count; i++)
 		dpdk_port_set_up(device->ports[i], i < lanes);
 	/*
-	 * Only when the peer goes: DPDK reports single queues while it holds their lock, for which an arming driver
-	 * may wait.
+	 * Waits only when the peer goes: DPDK reports single queues with their lock held, and an arming driver may wait
+	 * for that lock.
 	 */
 	for (unsigned i = 0; i < device->port_count && !up; i++)
 		dpdk_port_await_disarmed(device->ports[i]);
@@ -69,20 +69,20 @@ dpdk_device_changed(uint16_t id, enum rte_eth_event_type type, void *argument, v
 static const enum rte_eth_event_type dpdk_device_events[] = { RTE_ETH_EVENT_INTR_LSC, RTE_ETH_EVENT_QUEUE_STATE };
 
 static int
-dpdk_device_listen(struct dpdk_device *self)
+dpdk_device_subscribe(struct dpdk_device *self)
 {
 	int error = 0;
 
 	dpdk_before(self);
-	for (unsigned i = 0; self->tells_link && i < XK_ARRAY_LENGTH(dpdk_device_events) && error == 0; i++)
+	for (unsigned i = 0; self->reports_link && i < XK_ARRAY_LENGTH(dpdk_device_events) && error == 0; i++)
 		error = rte_eth_dev_callback_register(self->id, dpdk_device_events[i], dpdk_device_changed, self);
 	return error;
 }
 
 static void
-dpdk_device_unlisten(struct dpdk_device *self)
+dpdk_device_unsubscribe(struct dpdk_device *self)
 {
-	for (unsigned i = 0; self->tells_link && i < XK_ARRAY_LENGTH(dpdk_device_events); i++)
+	for (unsigned i = 0; self->reports_link && i < XK_ARRAY_LENGTH(dpdk_device_events); i++)
 		while (rte_eth_dev_callback_unregister(self->id, dpdk_device_events[i], dpdk_device_changed, self) ==
 		       -EAGAIN)
 			sched_yield();
@@ -132,7 +132,7 @@ dpdk_device_configure(struct dpdk_device *self)
 		conf.rx_adv_conf.rss_conf.rss_hf =
 			info.flow_type_rss_offloads & (RTE_ETH_RSS_IP | RTE_ETH_RSS_UDP | RTE_ETH_RSS_TCP);
 	}
-	conf.intr_conf.lsc = self->tells_link && (*info.dev_flags & RTE_ETH_DEV_INTR_LSC) != 0;
+	conf.intr_conf.lsc = self->reports_link && (*info.dev_flags & RTE_ETH_DEV_INTR_LSC) != 0;
 	return rte_eth_dev_configure(self->id, (uint16_t)self->port_count, (uint16_t)self->port_count, &conf);
 }
 
@@ -158,7 +158,7 @@ dpdk_device_set_queues_up(struct dpdk_device *self)
 static int
 dpdk_device_bring_up(struct dpdk_device *self)
 {
-	int error = dpdk_device_listen(self);
+	int error = dpdk_device_subscribe(self);
 
 	if (error == 0)
 		error = dpdk_device_configure(self);
@@ -169,7 +169,7 @@ dpdk_device_bring_up(struct dpdk_device *self)
 	return error == 0 ? rte_eth_dev_start(self->id) : error;
 }
 
-/* Adds (sign 1) or subtracts (-1) the slots of the device's rings, which its platform's pool must fill. */
+/* Adds (sign 1) or subtracts (-1) the slots of the device's rings, which the platform's pool must fill. */
 static void
 dpdk_device_count_rings(const struct dpdk_device *self, int sign)
 {
@@ -202,11 +202,11 @@ dpdk_device_start(struct dpdk_device *self, char *why, size_t size)
 /* ---- removing ---- */
 
 /*
- * Holds DPDK's interrupt thread in a callback while a device is removed: virtio unregisters its interrupt callback
- * without checking whether that is running, and then frees what it uses.
+ * Keeps DPDK's interrupt thread in a callback while a device is removed: virtio unregisters its interrupt callback
+ * without checking whether it is running, and then frees what it uses.
  */
 struct dpdk_device_hold {
-	sem_t told, go;
+	sem_t reached, go;
 	bool is_held;
 };
 
@@ -218,23 +218,23 @@ dpdk_device_await(sem_t *semaphore)
 }
 
 static void
-dpdk_device_stand_still(void *argument)
+dpdk_device_block(void *argument)
 {
 	struct dpdk_device_hold *hold = argument;
 
-	sem_post(&hold->told);
+	sem_post(&hold->reached);
 	dpdk_device_await(&hold->go);
-	sem_post(&hold->told);
+	sem_post(&hold->reached);
 }
 
 static void
 dpdk_device_hold(struct dpdk_device_hold *hold)
 {
-	sem_init(&hold->told, 0, 0);
+	sem_init(&hold->reached, 0, 0);
 	sem_init(&hold->go, 0, 0);
-	hold->is_held = rte_eal_alarm_set(1, dpdk_device_stand_still, hold) == 0;
+	hold->is_held = rte_eal_alarm_set(1, dpdk_device_block, hold) == 0;
 	if (hold->is_held)
-		dpdk_device_await(&hold->told);
+		dpdk_device_await(&hold->reached);
 }
 
 static void
@@ -242,9 +242,9 @@ dpdk_device_release(struct dpdk_device_hold *hold)
 {
 	if (hold->is_held) {
 		sem_post(&hold->go);
-		dpdk_device_await(&hold->told);
+		dpdk_device_await(&hold->reached);
 	}
-	sem_destroy(&hold->told);
+	sem_destroy(&hold->reached);
 	sem_destroy(&hold->go);
 }
 
@@ -253,13 +253,13 @@ dpdk_device_remove(struct dpdk_device *self)
 {
 	struct dpdk_device_hold hold;
 
-	/* The first hold lets work run that virtio scheduled shortly after the peer went. */
+	/* The first hold lets work run that virtio scheduled when the peer went. */
 	dpdk_device_hold(&hold);
 	dpdk_device_release(&hold);
 	dpdk_device_hold(&hold);
 	if (self->is_started)
 		rte_eth_dev_stop(self->id);
-	dpdk_device_unlisten(self);
+	dpdk_device_unsubscribe(self);
 	rte_eth_dev_close(self->id);
 	dpdk_device_release(&hold);
 }

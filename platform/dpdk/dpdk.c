@@ -1,9 +1,9 @@
 /*
- * dpdk.c - the platform: starting and stopping, threads, and sleep, which is one libevent loop.
+ * dpdk.c - the platform: start, stop, threads, and sleep, which is one libevent loop.
  *
  * A sleep that a frame ends costs one system call, epoll_wait. Every descriptor in the loop is edge-triggered, so none
  * has to be drained: an event descriptor reports each write, and the timer is set again instead of read. The timer is
- * set only if a deadline is earlier than its current time; firing too early only costs one more short sleep.
+ * set only if a deadline is earlier than its current time: firing too early costs only one more short sleep.
  */
 #include <rte_lcore.h>
 #include <stdio.h>
@@ -15,7 +15,7 @@
 #include "platform/dpdk/dpdk_private.h"
 
 enum {
-	DPDK_SLEEP_MIN_NS = 1000,      /* going to sleep takes longer than that */
+	DPDK_SLEEP_MIN_NS = 1000,      /* going to sleep takes longer */
 	DPDK_STARVED_NS = 1000 * 1000, /* sleep without buffers to receive into */
 };
 
@@ -27,7 +27,7 @@ dpdk_now_ns(struct xk_platform *platform)
 
 /* ---- sleep ---- */
 
-/* Makes the loop return by deadline_ns. Returns false if that has come. */
+/* Makes the loop return by deadline_ns. Returns false if that has passed. */
 static bool
 dpdk_set_timer(struct dpdk_platform *self, uint64_t deadline_ns)
 {
@@ -52,7 +52,7 @@ dpdk_sleep(struct xk_platform *platform, uint64_t deadline_ns)
 	struct dpdk_platform *self = (struct dpdk_platform *)platform;
 	int flags = EVLOOP_ONCE;
 
-	/* When buffers come back, frames that wait in a device wake no driver. */
+	/* Buffers that return wake no driver for the frames that wait in a device. */
 	if (xk_unlikely(self->is_starved)) {
 		uint64_t soon_ns = clock_now_ns(&self->clock) + DPDK_STARVED_NS;
 
@@ -95,13 +95,13 @@ dpdk_timer_fired(evutil_socket_t fd, short what, void *argument)
 
 /* ---- threads ---- */
 
-/* Stands for the caches of buffers, which new threads inherit from ended ones. */
+/* Represents the caches of buffers, which new threads inherit from ended ones. */
 static const char dpdk_caches;
 
 /*
- * Registers the thread, which gives it a cache of buffers; without one, it is only slower. Caches may hold half of
- * the pool in all, so that devices always find buffers to receive into: they ask for more only after receiving. DPDK
- * assigns the lowest free number, and a cache belongs to its number.
+ * Registers the thread, which gives it a cache of buffers; without one, it is only slower. At most half of the pool may
+ * be in caches, so that devices always find buffers to receive into: they refill only after receiving. DPDK assigns the
+ * lowest free number, and a cache belongs to its number.
  */
 static void
 dpdk_thread_begin(struct xk_platform *platform)

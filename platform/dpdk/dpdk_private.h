@@ -18,12 +18,12 @@
 
 /* ---- eal.c ---- */
 
-/* Functions here with `why` return 0, or -errno with the reason in why, unless they say otherwise. */
+/* Functions here with `why` return 0, or -errno with the reason in why, unless stated otherwise. */
 
-/* Fails if this process may open too few files: libevent would end the process, and DPDK does not report a shortage. */
+/* Fails if this process may open too few files: libevent would abort, and DPDK does not report the shortage. */
 int dpdk_eal_check_files(char *why, size_t size);
 
-/* Fails if DPDK's memory may be no file, which another process needs to share it. */
+/* Fails if DPDK's memory cannot be a file, which another process needs to share it. */
 int dpdk_eal_check_shared(char *why, size_t size);
 
 /* Starts DPDK, once per process, and copies its clock. */
@@ -51,8 +51,8 @@ struct dpdk_platform {
 	unsigned left_count;
 	struct event_base *events;
 	struct event *wake_event, *timer_event;
-	bool is_starved;   /* a port found too few buffers when it looked last */
-	uint64_t timer_ns; /* time at which the timer fires, or fired unseen; UINT64_MAX: not set */
+	bool is_starved;   /* the latest poll of a port found too few buffers */
+	uint64_t timer_ns; /* time at which the timer fires, or fired unnoticed; UINT64_MAX: not set */
 	int wake_fd, timer_fd;
 };
 
@@ -66,9 +66,11 @@ dpdk_owner_of(struct xk_platform *platform)
 uint64_t dpdk_now_ns(struct xk_platform *platform);
 void dpdk_wake(struct xk_platform *platform);
 
-/* ---- ThreadSanitizer, which does not see the rings and locks inside DPDK ---- */
+/* ---- ThreadSanitizer, which cannot see the rings and locks inside DPDK ---- */
 
-/* Tells it that DPDK orders this thread's accesses so far before those of others after their dpdk_after(what). */
+/*
+ * Declares that DPDK orders this thread's accesses so far before those that follow dpdk_after(what) in other threads.
+ */
 static inline void
 dpdk_before(const void *what)
 {
@@ -87,7 +89,7 @@ dpdk_after(const void *what)
 #endif
 }
 
-/* Hands m, and the mbuf or the loan it is attached to, to DPDK. */
+/* Hands m, and the mbuf or loan it is attached to, to DPDK. */
 static inline void
 dpdk_give(const struct rte_mbuf *m)
 {
@@ -100,7 +102,7 @@ dpdk_give(const struct rte_mbuf *m)
 	dpdk_before(m);
 }
 
-/* Takes m, and the mbuf or the loan it is attached to, from DPDK. */
+/* Takes m, and the mbuf or loan it is attached to, from DPDK. */
 static inline void
 dpdk_take(const struct rte_mbuf *m)
 {
@@ -115,7 +117,7 @@ dpdk_take(const struct rte_mbuf *m)
 
 /* ---- buffer.c ---- */
 
-enum { DPDK_DEVICE_RING = 256 }; /* slots of a device's ring, each way */
+enum { DPDK_DEVICE_RING = 256 }; /* slots of a device's ring, per direction */
 
 /* Size of an mbuf's private area, which holds its segment. */
 #ifdef XK_DEBUG
@@ -125,7 +127,7 @@ enum { DPDK_BUFFER_PRIVATE = 128 };
 #endif
 enum { DPDK_BUFFER_ROOM = XK_MSG_HEADROOM + XK_MSG_SEGMENT };
 
-static_assert(sizeof(struct xk_msg) <= DPDK_BUFFER_PRIVATE, "the segment lies in the mbuf's private area");
+static_assert(sizeof(struct xk_msg) <= DPDK_BUFFER_PRIVATE, "the segment fits the mbuf's private area");
 static_assert(RTE_PKTMBUF_HEADROOM == XK_MSG_HEADROOM, "drivers leave the headroom that messages rely on");
 static_assert(sizeof(((struct rte_mbuf *)NULL)->refcnt) == sizeof(_Atomic uint16_t) &&
 		      _Alignof(_Atomic uint16_t) <= 2 && offsetof(struct rte_mbuf, refcnt) % 2 == 0,
@@ -144,7 +146,7 @@ dpdk_buffer_owner(struct rte_mbuf *m)
 	return RTE_MBUF_CLONED(m) ? rte_mbuf_from_indirect(m) : m;
 }
 
-/* Lent bytes, described in the data of an mbuf of its own, which no message shows. DPDK counts the mbufs attached. */
+/* Lent bytes, described in the data room of a separate mbuf, which no message shows. DPDK counts the mbufs attached. */
 struct dpdk_loan {
 	struct rte_mbuf_ext_shared_info shared; /* first: mbufs point to it */
 	void (*given_back)(void *context);
@@ -157,7 +159,7 @@ struct dpdk_loan {
 /* The callback of DPDK that ends a loan. */
 void dpdk_loan_end(void *bytes, void *holder);
 
-/* Returns the loan that m shows a part of, or NULL. */
+/* Returns the loan of which m shows a part, or NULL. */
 static inline struct dpdk_loan *
 dpdk_buffer_loan(const struct rte_mbuf *m)
 {
@@ -205,8 +207,8 @@ int dpdk_buffer_register(void);
 struct rte_mempool *dpdk_buffer_pool_new(unsigned count, char *why, size_t size);
 
 /*
- * Returns a pool for a device that does not return all buffers when it is closed. Buffers that are messages are counted
- * in dpdk_platform.borrowed; those that the device keeps are not.
+ * Returns a pool for a device that does not return all buffers when it is closed. dpdk_platform.borrowed counts its
+ * buffers that are messages, not those that the device keeps.
  */
 struct rte_mempool *dpdk_buffer_pool_new_lent(unsigned count, char *why, size_t size);
 
@@ -228,8 +230,8 @@ void *dpdk_lendable_new(struct xk_platform *platform, size_t len);
 void dpdk_lendable_free(struct xk_platform *platform, void *bytes);
 
 /*
- * Returns the address of the first byte for readers outside of this process: other processes and network cards.
- * RTE_BAD_IOVA: they cannot read all of the bytes.
+ * Returns the address of the first byte for readers outside this process: other processes and network cards.
+ * RTE_BAD_IOVA: they cannot read all bytes.
  */
 rte_iova_t dpdk_loan_iova(struct dpdk_loan *loan);
 void dpdk_buffer_free(struct xk_platform *platform, struct xk_msg *segment);
@@ -244,8 +246,8 @@ struct dpdk_link {
 	struct xk_dpdk_link about;
 
 	/*
-	 * Makes or finds the port's device, whose port->device has no name yet, and starts it (dpdk_device_start). The
-	 * caller closes the port on failure. NULL: xk_dpdk_open does not open this link.
+	 * Creates or finds the port's device, whose port->device has no name yet, and starts it (dpdk_device_start).
+	 * The caller closes the port on failure. NULL: xk_dpdk_open does not open this link.
 	 */
 	int (*open)(struct dpdk_port *port, const struct xk_dpdk_port_config *config, char *why, size_t size);
 
@@ -255,38 +257,38 @@ struct dpdk_link {
 	 */
 	unsigned (*lanes)(struct dpdk_device *device, bool up);
 
-	/* Called when the device is configured and not yet started. Returns 0 or -errno. May be NULL. */
+	/* Called after the device is configured and before it starts. Returns 0 or -errno. May be NULL. */
 	int (*configured)(struct dpdk_device *device);
 
-	/* Called before the device, if there is one, is stopped. May be NULL. */
+	/* Called before the device, if any, is stopped. May be NULL. */
 	void (*closing)(struct dpdk_device *device);
 
-	/* Frees device->state when the device is gone, or was never made. May be NULL. */
+	/* Frees device->state after the device is gone, or was never created. May be NULL. */
 	void (*closed)(struct dpdk_device *device);
 
 	/*
-	 * Receive and send frames as rte_eth_rx_burst and rte_eth_tx_burst do, by the link's own descriptor. NULL:
+	 * Receive and send frames like rte_eth_rx_burst and rte_eth_tx_burst, by the link's own descriptor. NULL:
 	 * DPDK's driver does it.
 	 */
 	unsigned (*receive)(struct dpdk_port *port, struct rte_mbuf **frames, unsigned max);
 	unsigned (*transmit)(struct dpdk_port *port, struct rte_mbuf **frames, unsigned count);
 
-	/* Adds what the device has counted since the last call to the port's counts. Any thread. May be NULL. */
+	/* Adds the device's counts since the last call to the port's. Any thread. May be NULL. */
 	void (*count)(struct dpdk_port *port);
 
-	/* ---- of links on an interface ---- */
+	/* ---- for links on an interface ---- */
 
 	bool is_other_end;    /* the interface is the other end of the cable */
 	bool is_missed_twice; /* the interface's drops include the frames that the link missed */
 
-	/* Takes an interface that has returned. In the driver. Returns 0 or -errno. NULL: there is nothing to do. */
+	/* Takes an interface that has returned. In the driver. Returns 0 or -errno. NULL: nothing to do. */
 	int (*reopen)(struct dpdk_port *port, char *why, size_t size);
 
 	/*
-	 * Return a descriptor of the network namespace in which the link's interface is, and store the interface's
-	 * name. NULL: the link loses an interface that leaves its namespace. They return -errno on failure.
+	 * Return a descriptor of the interface's network namespace, and store the interface's name, or return -errno.
+	 * NULL: the link loses an interface that leaves its namespace.
 	 */
-	int (*space)(struct dpdk_port *port);
+	int (*netns)(struct dpdk_port *port);
 	int (*name)(struct dpdk_port *port, char *name);
 };
 
@@ -300,37 +302,37 @@ struct dpdk_device {
 	const struct dpdk_link *link;
 	uint16_t id; /* DPDK's number; UINT16_MAX: none yet */
 	bool is_started;
-	bool tells_link;                     /* DPDK reports whether there is a peer */
-	bool is_plugged;                     /* a virtual device, made by dpdk_device_plug */
+	bool reports_link;                   /* DPDK reports whether there is a peer */
+	bool is_plugged;                     /* a virtual device, created by dpdk_device_plug */
 	bool is_card;                        /* a network card, with counts of its own */
 	bool can_chain;                      /* sends chains of mbufs */
-	bool is_read_outside;                /* others than this process read what it sends, in its memory */
+	bool is_read_by_others;              /* other processes or devices read sent frames in this process's memory */
 	bool spreads;                        /* the sending queue determines the peer's lane */
-	struct rte_mempool *pool;            /* its own, whose buffers it cannot send; NULL: the platform's */
+	struct rte_mempool *pool;            /* own pool, whose buffers it cannot send; NULL: the platform's */
 	char name[64];                       /* DPDK's */
 	struct dpdk_port *ports[XK_DRIVERS]; /* by queue */
 	unsigned port_count, open_count;
 	_Atomic unsigned lanes; /* used by the peer; 0: no peer */
-	uint32_t enabled[2];    /* virtio's: bits of the queues to send by, and to receive from, that the peer uses */
+	uint32_t enabled[2];    /* virtio: bits of the send and receive queues that the peer uses */
 	void *state;            /* the link's */
 };
 
 /* Gives the device a free name: `kind` and a number. */
 void dpdk_device_name(struct dpdk_device *device, const char *kind);
 
-/* Makes the virtual device called device->name. A reason for failure begins with `what`. */
+/* Creates the virtual device called device->name. The reason for a failure begins with `what`. */
 int dpdk_device_plug(struct dpdk_device *device, const char *arguments, const char *what, char *why, size_t size);
 
 /* Configures and starts the existing device called device->name. */
 int dpdk_device_start(struct dpdk_device *device, char *why, size_t size);
 
-/* Stops and removes the device, if there is one. It can be made again. */
+/* Stops and removes the device, if any. It can be created again. */
 void dpdk_device_unplug(struct dpdk_device *device);
 
 /* Removes the device, calls link->closed, and frees the device and its ports. */
 void dpdk_device_close(struct dpdk_device *device);
 
-/* Records that a peer has come or gone, or uses other lanes, and wakes the drivers. Any thread. */
+/* Records that a peer has come, has gone or uses other lanes, and wakes the drivers. Any thread. */
 void dpdk_device_set_up(struct dpdk_device *device, bool up);
 bool dpdk_device_is_up(const struct dpdk_device *device);
 
@@ -341,10 +343,10 @@ bool dpdk_device_is_linked(const struct dpdk_device *device);
 
 enum { DPDK_PORT_MTU = 1500, DPDK_PORT_HEADERS = 18 };
 
-/* Protects devices that may be used only while it is open. Threads that find it shut do not wait. */
-struct dpdk_gate {
+/* Lets threads use devices until another thread needs them idle. Threads that find it shut do not wait. */
+struct dpdk_guard {
 	_Atomic bool is_shut;
-	_Atomic unsigned inside; /* threads that use the devices, or are looking whether they may */
+	_Atomic unsigned inside; /* threads that use the devices or are about to check is_shut */
 };
 
 /* A port's counts, in the order of dpdk_port_count_names. */
@@ -354,12 +356,12 @@ enum dpdk_count {
 	DPDK_COUNT_UNSENT,   /* sent, but refused by the device */
 	DPDK_COUNT_MALFORMED,
 	DPDK_COUNT_RX_TOO_LONG, /* received, but longer than a buffer */
-	DPDK_COUNT_RX_JOINED,   /* received, but joined from several by a kernel */
-	DPDK_COUNT_RX_UNSUMMED, /* received, but with a missing checksum that cannot be completed here */
-	DPDK_COUNT_RX_MISSED,   /* lost before the port, for want of room */
-	DPDK_COUNT_DROPS,       /* the counts above are of lost frames */
+	DPDK_COUNT_RX_JOINED,   /* received, but joined from several frames by the kernel */
+	DPDK_COUNT_RX_UNSUMMED, /* received, but without a checksum, which cannot be completed here */
+	DPDK_COUNT_RX_MISSED,   /* lost before the port, for lack of room */
+	DPDK_COUNT_DROPS,       /* number of counts above, all of lost frames */
 
-	DPDK_COUNT_RENAMED = DPDK_COUNT_DROPS, /* news of the interface */
+	DPDK_COUNT_RENAMED = DPDK_COUNT_DROPS, /* changes of the interface */
 	DPDK_COUNT_MOVED,
 	DPDK_COUNT_DELETED,
 	DPDK_COUNT_RETURNED,
@@ -374,22 +376,22 @@ struct dpdk_port {
 	struct xk_port base;
 	struct dpdk_device *device;
 	uint16_t id, queue;       /* DPDK's numbers */
-	struct event *event;      /* for the watched descriptor; NULL: cannot sleep */
-	bool has_interrupts;      /* they are enabled before a sleep; otherwise the descriptor reports frames */
+	struct event *event;      /* for the watched descriptor; NULL: the port cannot sleep */
+	bool has_interrupts;      /* enabled before a sleep; otherwise the descriptor itself reports frames */
 	bool is_watched;          /* the event is in the loop */
-	struct dpdk_gate *gate;   /* the device's; NULL: none needed */
+	struct dpdk_guard *guard; /* the device's; NULL: none needed */
 	bool is_starved;          /* the last receive found no frame, and too few buffers */
 	_Atomic bool up;          /* there is a peer, and it uses this lane */
-	_Atomic bool is_sending;  /* some driver sends by this queue; used with several lanes */
+	_Atomic bool is_sending;  /* some driver is sending by this queue; used with several lanes */
 	_Atomic bool is_arming;   /* the driver is enabling or disabling interrupts */
-	_Atomic bool has_advised; /* the user was told how to avoid joined frames */
+	_Atomic bool has_advised; /* the user was advised how to avoid joined frames */
 	_Atomic uint64_t counts[DPDK_COUNTS];
-	char name[108]; /* the port's: as long as a socket's path may be */
+	char name[108]; /* as long as a socket's path may be */
 };
 
 /*
- * Makes a device, which DPDK does not have yet, with a port for each of the platforms. Returns the first port, or NULL
- * and why if the name is too long or there is no memory.
+ * Creates a device, not yet known to DPDK, with a port for each of the platforms. Returns the first port, or NULL and
+ * why if the name is too long or there is no memory.
  */
 struct dpdk_port *dpdk_port_new(struct xk_platform *const *platforms, unsigned count, const char *name,
 				const struct dpdk_link *link, char *why, size_t size);
@@ -404,7 +406,7 @@ void dpdk_port_close_all(struct dpdk_port *port);
 void dpdk_port_watch(struct dpdk_port *port);
 
 /*
- * Lets the port sleep on fd, in place of the descriptor before, if any. fd becomes readable by itself when frames
+ * Lets the port sleep on fd instead of its previous descriptor, if any. fd becomes readable by itself when frames
  * arrive; it is watched while there is a peer.
  */
 void dpdk_port_watch_fd(struct dpdk_port *port, int fd);
@@ -416,28 +418,31 @@ dpdk_port_count(struct dpdk_port *port, enum dpdk_count count, uint64_t add)
 	atomic_fetch_add_explicit(&port->counts[count], add, memory_order_relaxed);
 }
 
-/* Writes a line to the trace of the port's kernel, if the port is in use: standard error by default. Any thread. */
-__attribute__((format(printf, 2, 3))) void dpdk_port_tell(struct dpdk_port *port, const char *format, ...);
+/* Writes a line to the trace (by default standard error) of the port's kernel, if the port is in use. Any thread. */
+__attribute__((format(printf, 2, 3))) void dpdk_port_report(struct dpdk_port *port, const char *format, ...);
 
-/* Changes the MTU of a port, and tells the protocols above. Any thread. */
+/* Changes the MTU of a port, and notifies the protocols above. Any thread. */
 void dpdk_port_set_mtu(struct dpdk_port *port, uint32_t mtu);
 
-/* Shuts the gate and waits until nobody is inside, or opens it. Not in a device's receive or transmit. */
-void dpdk_gate_shut(struct dpdk_gate *gate);
-void dpdk_gate_open(struct dpdk_gate *gate);
+/* Shuts the guard and waits until no thread is inside, or opens it. Not from a device's receive or transmit. */
+void dpdk_guard_shut(struct dpdk_guard *guard);
+void dpdk_guard_open(struct dpdk_guard *guard);
 
 /* Records whether this lane has a peer, and wakes its driver. Any thread. */
 void dpdk_port_set_up(struct dpdk_port *port, bool up);
 
-/* Waits, when the peer has gone, until the driver no longer uses the device's memory of it. */
+/* Waits, after the peer has gone, until the driver no longer uses its memory. */
 void dpdk_port_await_disarmed(struct dpdk_port *port);
 
-/* Watches the descriptor of dpdk_port_watch_fd, or not, after a peer came or went. In the driver, or before it runs. */
+/*
+ * Starts or stops watching the descriptor of dpdk_port_watch_fd after a peer came or went. In the driver, or before it
+ * runs.
+ */
 void dpdk_port_rewatch(struct dpdk_port *port);
 
 /* ---- address.c ---- */
 
-/* Returns a hash of the text: FNV-1a. */
+/* Returns the text's FNV-1a hash. */
 static inline uint64_t
 dpdk_hash(const char *text)
 {
@@ -452,7 +457,7 @@ dpdk_hash(const char *text)
  * Returns a link address for this host's port called `what`: locally administered, unicast, the same at each start, and
  * different on another host, in another network namespace and for another `what`. Its lowest bit is 0.
  */
-uint64_t dpdk_address_invent(const char *what);
+uint64_t dpdk_address_generate(const char *what);
 
 /* Writes "02:00:00:00:00:01". */
 void dpdk_address_print(uint64_t address, char text[18]);
@@ -468,7 +473,7 @@ int dpdk_claim(const char *what);
 /* Releases the claim of dpdk_claim and closes fd. Does nothing for -1. */
 void dpdk_unclaim(int fd);
 
-/* Returns whether a process has claimed `what`. */
+/* Returns true if a process has claimed `what`. */
 bool dpdk_is_claimed(const char *what);
 
 /* ---- socket.c: the socket at which two processes meet ---- */
@@ -478,43 +483,43 @@ enum { DPDK_SOCKET_PATH = 108 };
 struct dpdk_socket {
 	int type; /* SOCK_STREAM or SOCK_SEQPACKET, as the device uses */
 	int claim_fd;
-	int lanes_fd;   /* a server's claim that announces its number of lanes */
-	bool is_shy;    /* its server is harmed by connections without a message: do not probe it */
-	bool owns_path; /* a server's: the file is ours to remove */
+	int lanes_fd;             /* a server's claim that announces its number of lanes */
+	bool is_harmed_by_probes; /* a connection without a message harms the server, so do not probe it */
+	bool owns_path;           /* a server that must remove the file */
 	char path[DPDK_SOCKET_PATH];
 };
 
 /* Sets device->state to a new socket with the path that `name` stands for. */
 int dpdk_socket_new(struct dpdk_device *device, const char *name, int type, char *why, size_t size);
 
-/* Claims the path for this server, and removes a socket that a killed one left. */
+/* Claims the path for this server, and removes a socket left by a killed one. */
 int dpdk_socket_serve(struct dpdk_device *device, char *why, size_t size);
 
-/* Returns the number of lanes of the server, or UINT_MAX if it is a foreign program, which does not announce it. */
+/* Returns the number of lanes of the server, or UINT_MAX for a foreign program, which does not announce it. */
 unsigned dpdk_socket_lanes(const struct dpdk_socket *self);
 
 /*
- * Waits, up to wait_ms, for a server without another client, until `attach` succeeds. Gives up at once if attach
- * returns -ERANGE: the two ends do not fit.
+ * Retries `attach` for up to wait_ms until there is a server without another client and it succeeds. Gives up at once
+ * if attach returns -ERANGE: the two ends do not fit.
  */
 int dpdk_socket_await(struct dpdk_port *port, unsigned wait_ms,
 		      int (*attach)(struct dpdk_port *port, char *why, size_t size), char *why, size_t size);
 
-/* Waits up to wait_ms for a peer, for attach. Returns whether there is one. */
+/* Waits up to wait_ms for a peer, for attach. Returns true if there is one. */
 bool dpdk_socket_is_answered(struct dpdk_port *port, unsigned wait_ms);
 
 void dpdk_socket_free(struct dpdk_device *device);
 
 /*
- * Make sockets that DPDK creates between the two calls accessible to this user only. The first returns the old umask,
- * for the second to restore, and blocks while another thread is between the calls.
+ * Keep sockets that DPDK creates between the two calls private to this user. The first returns the old umask, for the
+ * second to restore, and blocks while another thread is between the calls.
  */
 mode_t dpdk_umask_private(void);
 void dpdk_umask_restore(mode_t mask);
 
 /* ---- interface.c: a network interface of the operating system ---- */
 
-/* The system's counts of an interface. */
+/* The operating system's counts of an interface. */
 struct dpdk_interface_counts {
 	uint64_t rx_dropped, rx_missed, rx_errors, tx_dropped, tx_errors;
 };
@@ -524,41 +529,44 @@ struct dpdk_interface_state {
 	char name[16], kind[16];
 	unsigned flags, type;
 	uint32_t mtu;
-	uint8_t address[6], own_address[6]; /* own: the card's, whatever it was set to */
+	uint8_t address[6], own_address[6]; /* own: the card's factory address */
 	bool is_moved;                      /* it is moving to another network namespace */
 	struct dpdk_interface_counts counts;
 };
 
 /* The link's own state begins with this struct. */
 struct dpdk_interface {
-	char wanted[16];                     /* the name that was given */
-	struct dpdk_interface_state now;     /* the last known one, with its name, if the interface is gone */
-	struct dpdk_interface_counts before; /* when the interface was taken */
+	char given_name[16];                 /* the configured name */
+	struct dpdk_interface_state now;     /* if the interface is gone, the last known state */
+	struct dpdk_interface_counts before; /* counts when the interface was taken */
 	struct dpdk_port *port;              /* NULL: not attached yet */
 	int claim_fd;
-	int ask_fd, news_fd; /* netlink sockets in the interface's network namespace */
-	int filter_fd;       /* see dpdk_interface_accept; -1: not needed */
-	int socket_fd;       /* the link's socket; -1: it has none, or it is not known */
-	uint64_t socket;     /* inode of socket_fd */
+	int query_fd, notify_fd; /* netlink sockets in the interface's network namespace */
+	int filter_fd;           /* see dpdk_interface_accept; -1: not needed */
+	int socket_fd;           /* the link's socket; -1: none, or not known */
+	uint64_t socket;         /* inode of socket_fd */
 	struct event *event;
-	pthread_mutex_t asking; /* protects ask_fd and answer */
-	_Alignas(8) uint8_t answer[16384], news[16384];
+	pthread_mutex_t query_lock; /* protects query_fd and answer */
+	_Alignas(8) uint8_t answer[16384], notifications[16384];
 };
 
 /*
- * Sets device->state to a new state of state_size bytes for the interface called `name`, claimed for this process,
- * which need not exist.
+ * Sets device->state to a new state of state_size bytes for the interface called `name`, which need not exist, and
+ * claims that for this process.
  */
 int dpdk_interface_new(struct dpdk_device *device, size_t state_size, const char *name, char *why, size_t size);
 
-/* Stores the link address of the network namespace's first card, or else of its first veth or macvlan. False: none. */
+/*
+ * Stores the link address of the network namespace's first card, or of its first veth or macvlan. Returns false if
+ * there is none.
+ */
 bool dpdk_interface_first(uint8_t address[6]);
 
 /* Fails if the interface is not Ethernet; `why` then names alternatives. */
 int dpdk_interface_is_ethernet(const struct dpdk_interface_state *now, char *why, size_t size);
 
 /*
- * Fails if the interface does not exist, is no Ethernet or is down, or if this process lacks one of the `count`
+ * Fails if the interface does not exist, is not Ethernet or is down, or if this process lacks one of the `count`
  * capabilities at `needed`, which `what` needs.
  */
 int dpdk_interface_check(const struct dpdk_interface *self, const unsigned *needed, unsigned count, const char *what,
@@ -568,15 +576,15 @@ int dpdk_interface_check(const struct dpdk_interface *self, const unsigned *need
 int dpdk_interface_may(unsigned capability, const char *what, char *why, size_t size);
 
 /*
- * Takes the port's MTU from the interface, and its address if the port has none, keeps the port up while the interface
- * is, and reports and counts the interface's changes.
+ * Takes the port's MTU from the interface, and its address if the port has none, keeps the port's state equal to the
+ * interface's, and reports and counts the interface's changes.
  */
 int dpdk_interface_attach(struct dpdk_port *port, char *why, size_t size);
 
 /* Stores the system's counts of the interface since it was taken. Any thread. */
 void dpdk_interface_count(struct dpdk_interface *self, struct dpdk_interface_counts *counts);
 
-/* The descriptors of this process that are sockets of some domain. */
+/* This process's descriptors of sockets of one domain. */
 struct dpdk_descriptors {
 	unsigned count;
 	int fds[64];
@@ -592,7 +600,7 @@ void dpdk_interface_free(struct dpdk_device *device);
 
 /* ---- pci_address.c ---- */
 
-/* Fails if DPDK cannot have the device: it does not exist, or a kernel driver has it. */
+/* Fails if DPDK cannot use the device because it does not exist or a kernel driver has it. */
 int dpdk_pci_check(const char *address, char *why, size_t size);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * eal.c - starts DPDK's environment, once per process. DPDK's log is kept rather than printed, and quoted when
- * something fails. The state is global because DPDK's is.
+ * eal.c - starts DPDK's environment, once per process. DPDK's log is kept instead of printed, and quoted when something
+ * fails. The state is global because DPDK's is.
  */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -25,7 +25,7 @@
 #include "platform/private.h"
 
 enum {
-	DPDK_EAL_CLOCK_SPAN_NS = 80 * 1000 * 1000, /* DPDK takes longer than that to start */
+	DPDK_EAL_CLOCK_SPAN_NS = 80 * 1000 * 1000, /* DPDK takes longer to start */
 	DPDK_EAL_MEMORY_MIN_MB = 64,
 	DPDK_EAL_MEMORY_MAX_MB = 1 << 16,
 	DPDK_EAL_OWN_MB = 16,         /* DPDK's memory for everything but buffers */
@@ -34,7 +34,7 @@ enum {
 	DPDK_EAL_HUGEPAGE_LOG2 = 21,
 	DPDK_EAL_ARGUMENTS = 16 + 2 * XK_DPDK_PCI,
 	DPDK_LIMIT_AMPLE = 4096,
-	DPDK_ERRNO = 1000,         /* DPDK's own error numbers begin there */
+	DPDK_ERRNO = 1000,         /* DPDK's own error numbers start here */
 	DPDK_EAL_DESCRIPTORS = 64, /* a port and its vhost device take about 20; DPDK does not report a shortage */
 };
 
@@ -42,12 +42,12 @@ static struct {
 	pthread_mutex_t lock;
 	bool is_started, hugepages;
 	unsigned memory_mb;
-	char directory[PATH_MAX];  /* DPDK's run-time directory, to be removed at the end; "": it was there before */
+	char directory[PATH_MAX];  /* DPDK's run-time directory, to be removed at exit; "": it existed before */
 	char pci[XK_DPDK_PCI][16]; /* devices that DPDK was started with */
 	struct clock clock;
 	pthread_mutex_t log_lock;
 	bool log_verbose;
-	char log[XK_DPDK_WHY / 2]; /* beginning of the log since the reset: the first messages tell the cause */
+	char log[XK_DPDK_WHY / 2]; /* start of the log since the reset: the first messages state the cause */
 	size_t log_len;
 } dpdk_eal = { .lock = PTHREAD_MUTEX_INITIALIZER, .log_lock = PTHREAD_MUTEX_INITIALIZER };
 
@@ -109,7 +109,7 @@ dpdk_why(int error, const char *what, char *why, size_t size)
 	struct rlimit limit;
 	size_t len;
 
-	/* DPDK's drivers return -1 for any error: it is no EPERM. */
+	/* DPDK's drivers return -1 for any error: it does not mean EPERM. */
 	len = (size_t)snprintf(why, size, "%s (%s): %s", what,
 			       error == -1           ? "DPDK's driver fails"
 			       : -error < DPDK_ERRNO ? xk_error(error)
@@ -136,7 +136,7 @@ dpdk_eal_memory_mb(const struct xk_dpdk_config *config)
 	return need < DPDK_EAL_MEMORY_MIN_MB ? DPDK_EAL_MEMORY_MIN_MB : (unsigned)need;
 }
 
-/* Returns true if so many huge pages are free: maps them, which reserves them, and unmaps them. */
+/* Returns true if memory_mb of huge pages are free: reserves them by mapping, and unmaps them. */
 static bool
 dpdk_eal_has_hugepages(unsigned memory_mb)
 {
@@ -156,7 +156,7 @@ dpdk_eal_has_hugepages(unsigned memory_mb)
 
 /* ---- starting ---- */
 
-/* Writes the processors for DPDK's threads, the driver's or all that this process may use: "0@(0,1)". */
+/* Writes the cores for DPDK's threads: the driver's, or all that this process may use: "0@(0,1)". */
 static void
 dpdk_eal_lcores(char *text, size_t size, const cpu_set_t *allowed, int core)
 {
@@ -177,7 +177,7 @@ dpdk_eal_check_files(char *why, size_t size)
 	struct rlimit descriptors;
 
 	if (getrlimit(RLIMIT_NOFILE, &descriptors) == 0 && descriptors.rlim_cur < DPDK_EAL_DESCRIPTORS) {
-		snprintf(why, size, "this process may open %lu files, and needs %d: see `ulimit -n`",
+		snprintf(why, size, "this process may open %lu files and needs %d: see `ulimit -n`",
 			 (unsigned long)descriptors.rlim_cur, DPDK_EAL_DESCRIPTORS);
 		return -EMFILE;
 	}
@@ -192,12 +192,12 @@ dpdk_eal_check_shared(char *why, size_t size)
 	if (getrlimit(RLIMIT_FSIZE, &files) != 0 || files.rlim_cur >> 20 >= dpdk_eal.memory_mb)
 		return 0;
 	snprintf(why, size,
-		 "a file of this process may have %lu KiB, and shared memory is one of %u MiB: see `ulimit -f`",
+		 "this process may write files of %lu KiB, but shared memory is a file of %u MiB: see `ulimit -f`",
 		 (unsigned long)(files.rlim_cur >> 10), dpdk_eal.memory_mb);
 	return -EFBIG;
 }
 
-/* Fails without the files in which DPDK finds the processors: it would print all its options instead of a reason. */
+/* Fails without the files that list the processors: DPDK would print all its options instead of a reason. */
 static int
 dpdk_eal_check_system(const cpu_set_t *allowed, char *why, size_t size)
 {
@@ -209,7 +209,7 @@ dpdk_eal_check_system(const cpu_set_t *allowed, char *why, size_t size)
 	snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu%d/topology/core_id", core);
 	if (access(path, F_OK) == 0)
 		return 0;
-	snprintf(why, size, "%s is missing, by which DPDK finds its cores: mount -t sysfs sysfs /sys", path);
+	snprintf(why, size, "%s is missing, where DPDK finds its cores: mount -t sysfs sysfs /sys", path);
 	return -ENOENT;
 }
 
@@ -233,7 +233,7 @@ dpdk_eal_check(const struct xk_dpdk_config *config, const cpu_set_t *allowed, ch
 	return dpdk_eal_check_system(allowed, why, size);
 }
 
-/* Adds the configured PCI devices; DPDK looks at no others. A second start must not have new ones. */
+/* Adds the configured PCI devices; DPDK probes no others. A second start must not add any. */
 static int
 dpdk_eal_take_pci(const struct xk_dpdk_config *config, char *why, size_t size)
 {
@@ -243,7 +243,7 @@ dpdk_eal_take_pci(const struct xk_dpdk_config *config, char *why, size_t size)
 		int error;
 
 		if (!xk_pci_address(config->pci[i], address, sizeof(address))) {
-			snprintf(why, size, "\"%.40s\" is no PCI address like 0000:01:00.0", config->pci[i]);
+			snprintf(why, size, "\"%.40s\" is not a PCI address like 0000:01:00.0", config->pci[i]);
 			return -EINVAL;
 		}
 		error = dpdk_pci_check(address, why, size);
@@ -253,7 +253,7 @@ dpdk_eal_take_pci(const struct xk_dpdk_config *config, char *why, size_t size)
 		       strcmp(dpdk_eal.pci[known], address) != 0)
 			known++;
 		if (known == XK_DPDK_PCI || (dpdk_eal.is_started && dpdk_eal.pci[known][0] == '\0')) {
-			snprintf(why, size, "this process has started DPDK without %s", address);
+			snprintf(why, size, "this process already started DPDK without %s", address);
 			return -EINVAL;
 		}
 		strcpy(dpdk_eal.pci[known], address);
@@ -261,7 +261,7 @@ dpdk_eal_take_pci(const struct xk_dpdk_config *config, char *why, size_t size)
 	return 0;
 }
 
-/* ---- DPDK's telemetry: DPDK removes its socket at the end, but not its run-time directory ---- */
+/* ---- DPDK's telemetry: DPDK removes its socket at exit, but not its run-time directory ---- */
 
 /* Removes the directory and its parent if they are empty. */
 static void
@@ -311,7 +311,7 @@ dpdk_eal_init(const char *lcores, unsigned memory_mb, bool hugepages, bool telem
 	return rte_eal_init(argc, argv) < 0 ? -rte_errno : 0;
 }
 
-/* Ignores the signal if its default action, which ends the process, is set. */
+/* Ignores the signal if its action is the default, which ends the process. */
 static void
 dpdk_ignore_signal(int number)
 {
@@ -330,7 +330,7 @@ dpdk_eal_start_once(const struct xk_dpdk_config *config, const cpu_set_t *allowe
 	FILE *log;
 	int error;
 
-	dpdk_ignore_signal(SIGPIPE); /* DPDK writes to sockets whose other end may have died */
+	dpdk_ignore_signal(SIGPIPE); /* DPDK writes to sockets whose peer may have died */
 	clock_read(&before);
 	dpdk_eal.memory_mb = memory_mb;
 	dpdk_eal.hugepages = config->hugepages != XK_DPDK_HUGEPAGES_NEVER && dpdk_eal_has_hugepages(memory_mb);
@@ -346,7 +346,7 @@ dpdk_eal_start_once(const struct xk_dpdk_config *config, const cpu_set_t *allowe
 	dpdk_eal.log_verbose = config->verbose;
 	error = log == NULL ? -ENOMEM : rte_openlog_stream(log);
 	if (config->telemetry) {
-		/* Before DPDK starts, so that the exit handler runs after DPDK's. */
+		/* Registered before DPDK starts, so that this exit handler runs after DPDK's. */
 		private_dpdk_directory(dpdk_eal.directory, sizeof(dpdk_eal.directory));
 		if (access(dpdk_eal.directory, F_OK) == 0 || atexit(dpdk_eal_remove_directory) != 0)
 			dpdk_eal.directory[0] = '\0';
@@ -385,7 +385,7 @@ dpdk_eal_start(const struct xk_dpdk_config *config, struct clock *clock, char *w
 		dpdk_eal.is_started = error == 0;
 	}
 	if (error == 0 && config->hugepages == XK_DPDK_HUGEPAGES_ALWAYS && !dpdk_eal.hugepages) {
-		snprintf(why, size, "this process has started DPDK without huge pages already");
+		snprintf(why, size, "this process already started DPDK without huge pages");
 		error = -EINVAL;
 	}
 	*clock = dpdk_eal.clock;

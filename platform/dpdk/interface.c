@@ -1,10 +1,10 @@
 /*
- * interface.c - the operating system's network interface under a device. It is claimed, so that a second user is
- * refused, and followed by netlink: its state, MTU, address and name, its departure and its return.
+ * interface.c - the operating system's network interface under a device. It is claimed, which refuses a second user,
+ * and monitored by netlink: its state, MTU, address, name, removal and return.
  *
  * The interface is found by its name once, and known by its index from then on: a rename changes nothing. When it is
- * deleted or moved to another network namespace, the port goes down, and waits for an interface with the given name or
- * the last one. A link that holds the interface itself (a tap's descriptor) follows it to the other namespace.
+ * deleted or moved to another network namespace, the port goes down, and waits for an interface with the configured or
+ * the last name. A link that holds the interface itself (a tap's descriptor) follows it to the other namespace.
  */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -27,7 +27,7 @@
 #include "platform/dpdk/dpdk_private.h"
 #include "xkernel/bytes.h"
 
-enum { DPDK_INTERFACE_LIST = 200, DPDK_INTERFACE_NEWS_ROOM = 1 << 20 };
+enum { DPDK_INTERFACE_LIST = 200, DPDK_INTERFACE_NOTIFY_ROOM = 1 << 20 };
 
 /* ---- capabilities ---- */
 
@@ -47,7 +47,7 @@ dpdk_interface_may(unsigned capability, const char *what, char *why, size_t size
 	struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3] = { { 0 } };
 
 	if (syscall(SYS_capget, &header, data) != 0)
-		return 0; /* unknown: the device will report an error if it lacks the capability */
+		return 0; /* unknown: without the capability, the device will report an error */
 	if ((data[capability / 32].effective >> capability % 32 & 1) != 0)
 		return 0;
 	for (unsigned i = 0; i < XK_ARRAY_LENGTH(dpdk_capabilities); i++)
@@ -59,13 +59,13 @@ dpdk_interface_may(unsigned capability, const char *what, char *why, size_t size
 
 /* ---- netlink ---- */
 
-/* Opens a netlink socket of the calling thread's network namespace. Returns -errno on failure. */
+/* Opens a netlink socket in the calling thread's network namespace. Returns it or -errno. */
 static int
 dpdk_netlink_open(unsigned groups)
 {
 	struct sockaddr_nl address = { .nl_family = AF_NETLINK, .nl_groups = groups };
 	int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_ROUTE), error;
-	int room = DPDK_INTERFACE_NEWS_ROOM;
+	int room = DPDK_INTERFACE_NOTIFY_ROOM;
 
 	if (fd < 0)
 		return -errno;
@@ -77,7 +77,7 @@ dpdk_netlink_open(unsigned groups)
 	return error;
 }
 
-/* Copies an attribute of at most `size` bytes. */
+/* Copies at most `size` bytes of an attribute. */
 static void
 dpdk_netlink_copy(const struct rtattr *attribute, void *to, size_t size)
 {
@@ -110,7 +110,7 @@ dpdk_netlink_counts(const struct rtattr *attribute, struct dpdk_interface_state 
 	state->counts.tx_errors = all.tx_errors;
 }
 
-/* Reads a message about a link. */
+/* Parses a link message. */
 static void
 dpdk_netlink_read(struct nlmsghdr *message, struct dpdk_interface_state *state)
 {
@@ -150,9 +150,9 @@ dpdk_netlink_read(struct nlmsghdr *message, struct dpdk_interface_state *state)
 		memcpy(state->own_address, state->address, sizeof(state->own_address));
 }
 
-/* Asks for a link, by its index or else its name. Returns 0 or -errno; -ENODEV: there is none. */
+/* Queries a link, by index if that is not 0, else by name. Returns 0 or -errno; -ENODEV: there is none. */
 static int
-dpdk_netlink_ask(int fd, void *buffer, size_t size, int index, const char *name, struct dpdk_interface_state *state)
+dpdk_netlink_query(int fd, void *buffer, size_t size, int index, const char *name, struct dpdk_interface_state *state)
 {
 	struct {
 		struct nlmsghdr header;
@@ -168,9 +168,9 @@ dpdk_netlink_ask(int fd, void *buffer, size_t size, int index, const char *name,
 	if (index == 0)
 		snprintf(request.name, sizeof(request.name), "%s", name);
 	request.header.nlmsg_len = index == 0 ? sizeof(request) : offsetof(typeof(request), attribute);
-	while (recv(fd, buffer, size, MSG_DONTWAIT) > 0) /* discards late answers */
+	while (recv(fd, buffer, size, MSG_DONTWAIT) > 0) /* discard late replies */
 		;
-	/* Netlink answers a request for one link before send returns. */
+	/* Netlink answers a query for one link before send returns. */
 	if (send(fd, &request, request.header.nlmsg_len, 0) < 0)
 		return -errno;
 	got = recv(fd, buffer, size, MSG_DONTWAIT);
@@ -182,16 +182,16 @@ dpdk_netlink_ask(int fd, void *buffer, size_t size, int index, const char *name,
 	return 0;
 }
 
-/* Asks for the interface: by index if it has one, else by the name. Any thread. */
+/* Queries the interface: by name, or by its index if name is NULL. Any thread. */
 static int
-dpdk_interface_ask(struct dpdk_interface *self, const char *name, struct dpdk_interface_state *state)
+dpdk_interface_query(struct dpdk_interface *self, const char *name, struct dpdk_interface_state *state)
 {
 	int error;
 
-	pthread_mutex_lock(&self->asking);
-	error = dpdk_netlink_ask(self->ask_fd, self->answer, sizeof(self->answer), name == NULL ? self->now.index : 0,
-				 name, state);
-	pthread_mutex_unlock(&self->asking);
+	pthread_mutex_lock(&self->query_lock);
+	error = dpdk_netlink_query(self->query_fd, self->answer, sizeof(self->answer),
+				   name == NULL ? self->now.index : 0, name, state);
+	pthread_mutex_unlock(&self->query_lock);
 	return error;
 }
 
@@ -201,19 +201,19 @@ dpdk_interface_ask(struct dpdk_interface *self, const char *name, struct dpdk_in
 static void
 dpdk_interface_set(struct dpdk_interface *self, const struct dpdk_interface_state *now)
 {
-	pthread_mutex_lock(&self->asking);
+	pthread_mutex_lock(&self->query_lock);
 	if (self->now.index == 0)
 		self->before = now->counts;
 	self->now = *now;
-	pthread_mutex_unlock(&self->asking);
+	pthread_mutex_unlock(&self->query_lock);
 }
 
 static void
 dpdk_interface_forget(struct dpdk_interface *self)
 {
-	pthread_mutex_lock(&self->asking);
+	pthread_mutex_lock(&self->query_lock);
 	self->now.index = 0;
-	pthread_mutex_unlock(&self->asking);
+	pthread_mutex_unlock(&self->query_lock);
 }
 
 int
@@ -223,24 +223,26 @@ dpdk_interface_is_ethernet(const struct dpdk_interface_state *now, char *why, si
 		return 0;
 	if ((now->flags & IFF_LOOPBACK) != 0)
 		snprintf(why, size,
-			 "%s is the loopback device, which has no Ethernet: between programs of one machine use link "
+			 "%s is the loopback device, which has no Ethernet header: between programs on one machine use "
+			 "link "
 			 "virtio, or a veth (ip link add NAME type veth peer name OTHER)",
 			 now->name);
 	else if (strcmp(now->kind, "tun") == 0)
 		snprintf(why, size,
-			 "%s is a tun, which carries IP datagrams without Ethernet: make a tap (ip tuntap add dev NAME "
+			 "%s is a tun, which carries IP datagrams without Ethernet: create a tap (ip tuntap add dev "
+			 "NAME "
 			 "mode tap), and use link tap",
 			 now->name);
 	else
 		snprintf(why, size,
-			 "%s is no Ethernet interface (hardware type %u%s%s): take one that `ip link` lists with "
+			 "%s is not an Ethernet interface (hardware type %u%s%s): use one that `ip link` lists with "
 			 "link/ether",
 			 now->name, now->type, now->kind[0] != '\0' ? ", kind " : "", now->kind);
 	return -EPROTOTYPE;
 }
 
 static int
-dpdk_interface_is_there(const struct dpdk_interface *self, char *why, size_t size)
+dpdk_interface_check_exists(const struct dpdk_interface *self, char *why, size_t size)
 {
 	struct if_nameindex *all = self->now.index == 0 ? if_nameindex() : NULL;
 	char list[DPDK_INTERFACE_LIST] = "";
@@ -251,8 +253,8 @@ dpdk_interface_is_there(const struct dpdk_interface *self, char *why, size_t siz
 	for (struct if_nameindex *one = all; one != NULL && one->if_index != 0 && len < sizeof(list); one++)
 		len += (size_t)snprintf(list + len, sizeof(list) - len, "%s%s", len == 0 ? "" : ", ", one->if_name);
 	if_freenameindex(all);
-	snprintf(why, size, "there is no network interface \"%s\": name one with port.dev=; there are: %s",
-		 self->wanted, list);
+	snprintf(why, size, "there is no network interface \"%s\": set port.dev= to one of: %s", self->given_name,
+		 list);
 	return -ENODEV;
 }
 
@@ -260,7 +262,7 @@ int
 dpdk_interface_check(const struct dpdk_interface *self, const unsigned *needed, unsigned count, const char *what,
 		     char *why, size_t size)
 {
-	int error = dpdk_interface_is_there(self, why, size);
+	int error = dpdk_interface_check_exists(self, why, size);
 
 	for (unsigned i = 0; i < count && error == 0; i++)
 		error = dpdk_interface_may(needed[i], what, why, size);
@@ -268,7 +270,7 @@ dpdk_interface_check(const struct dpdk_interface *self, const unsigned *needed, 
 		error = dpdk_interface_is_ethernet(&self->now, why, size);
 	if (error != 0 || (self->now.flags & IFF_UP) != 0)
 		return error;
-	snprintf(why, size, "the network interface %s is down: ip link set %s up", self->wanted, self->wanted);
+	snprintf(why, size, "the network interface %s is down: ip link set %s up", self->given_name, self->given_name);
 	return -ENETDOWN;
 }
 
@@ -278,15 +280,15 @@ dpdk_interface_is_up(const struct dpdk_interface_state *now)
 	return now->index != 0 && (now->flags & IFF_UP) != 0 && (now->flags & IFF_RUNNING) != 0;
 }
 
-/* Sets the port up or down, as the interface is. */
+/* Sets the port up or down to match the interface. */
 static void
-dpdk_interface_switch(struct dpdk_interface *self)
+dpdk_interface_sync_port(struct dpdk_interface *self)
 {
 	bool up = dpdk_interface_is_up(&self->now);
 	socklen_t len = sizeof(int);
 	int ignored;
 
-	/* The socket remembers that its interface was down, and would refuse to send once more: clear its error. */
+	/* The socket keeps the error that its interface was down, which would make one more send fail: clear it. */
 	if (self->socket_fd >= 0)
 		getsockopt(self->socket_fd, SOL_SOCKET, SO_ERROR, &ignored, &len);
 	if (up != dpdk_device_is_up(self->port->device)) {
@@ -304,9 +306,8 @@ dpdk_interface_mtu(const struct dpdk_interface_state *now)
 }
 
 /*
- * Lets frames to the port's address pass the filter of a network card: the interface may have another address by now,
- * or the port was given one. Does nothing where the system lets all frames pass. The request lasts as long as the
- * socket.
+ * Adds the port's address to the filter of a network card: the interface may have another address by now, or the port
+ * was given one. Does nothing where all frames pass anyway. The filter entry lasts as long as the socket.
  */
 static void
 dpdk_interface_accept(struct dpdk_interface *self)
@@ -328,109 +329,111 @@ dpdk_interface_accept(struct dpdk_interface *self)
 /* ---- changes; in the driver ---- */
 
 static void
-dpdk_interface_went(struct dpdk_interface *self, bool is_moved)
+dpdk_interface_lost(struct dpdk_interface *self, bool is_moved)
 {
 	dpdk_port_count(self->port, is_moved ? DPDK_COUNT_MOVED : DPDK_COUNT_DELETED, 1);
-	dpdk_port_tell(self->port, "the interface %s was %s: the port is down until one of that name is back",
-		       self->now.name, is_moved ? "moved to another network namespace" : "deleted");
+	dpdk_port_report(self->port, "the interface %s was %s: the port is down until one of that name returns",
+			 self->now.name, is_moved ? "moved to another network namespace" : "deleted");
 	dpdk_interface_forget(self);
-	dpdk_interface_switch(self);
+	dpdk_interface_sync_port(self);
 }
 
-/* Enters the network namespace of `space`, which this closes, and stores new sockets. Returns 0 or -errno. */
+/* Opens new netlink sockets in the network namespace `netns` and stores them. Closes `netns`. Returns 0 or -errno. */
 static int
-dpdk_interface_enter(struct dpdk_interface *self, int space)
+dpdk_interface_enter(struct dpdk_interface *self, int netns)
 {
-	int home = open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC), ask = -1, news = -1, error = 0;
+	int home = open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC), query = -1, notifications = -1, error = 0;
 
-	if (home < 0 || setns(space, CLONE_NEWNET) != 0) {
+	if (home < 0 || setns(netns, CLONE_NEWNET) != 0) {
 		error = -errno;
 	} else {
-		ask = dpdk_netlink_open(0);
-		news = dpdk_netlink_open(RTMGRP_LINK);
+		query = dpdk_netlink_open(0);
+		notifications = dpdk_netlink_open(RTMGRP_LINK);
 		if (setns(home, CLONE_NEWNET) != 0)
 			xk_assert(!"the thread is back in its network namespace");
-		error = ask < 0 ? ask : news < 0 ? news : 0;
+		error = query < 0 ? query : notifications < 0 ? notifications : 0;
 	}
-	if (error == 0 && (dup3(ask, self->ask_fd, O_CLOEXEC) < 0 || dup3(news, self->news_fd, O_CLOEXEC) < 0))
+	if (error == 0 &&
+	    (dup3(query, self->query_fd, O_CLOEXEC) < 0 || dup3(notifications, self->notify_fd, O_CLOEXEC) < 0))
 		error = -errno;
-	if (ask >= 0)
-		close(ask);
-	if (news >= 0)
-		close(news);
+	if (query >= 0)
+		close(query);
+	if (notifications >= 0)
+		close(notifications);
 	if (home >= 0)
 		close(home);
-	close(space);
+	close(netns);
 	return error;
 }
 
-/* Follows the interface to the namespace that it was moved to, if the link can. Returns whether it did. */
+/* Follows the interface to its new namespace, if the link can. Returns true on success. */
 static bool
 dpdk_interface_follow(struct dpdk_interface *self)
 {
 	const struct dpdk_link *link = self->port->device->link;
-	int space = link->space == NULL ? -1 : link->space(self->port), error;
+	int netns = link->netns == NULL ? -1 : link->netns(self->port), error;
 	struct dpdk_interface_state now = self->now;
 	char name[IFNAMSIZ];
 
-	if (space < 0 || link->name(self->port, name) != 0)
+	if (netns < 0 || link->name(self->port, name) != 0)
 		return false;
 	dpdk_port_count(self->port, DPDK_COUNT_MOVED, 1);
 	event_del(self->event);
-	pthread_mutex_lock(&self->asking);
-	error = dpdk_interface_enter(self, space);
-	pthread_mutex_unlock(&self->asking);
+	pthread_mutex_lock(&self->query_lock);
+	error = dpdk_interface_enter(self, netns);
+	pthread_mutex_unlock(&self->query_lock);
 	event_add(self->event, NULL);
 	if (error == 0)
-		error = dpdk_interface_ask(self, name, &now);
-	if (error != 0) /* its state is unknown: only frames show it */
+		error = dpdk_interface_query(self, name, &now);
+	if (error != 0) /* its state is unknown: assume up */
 		now.flags |= IFF_UP | IFF_RUNNING;
 	dpdk_interface_set(self, &now);
-	dpdk_port_tell(self->port, "the interface %s was moved to another network namespace: the port goes on there%s",
-		       self->now.name, error == 0 ? "" : ", without news of it");
-	dpdk_interface_switch(self);
+	dpdk_port_report(self->port,
+			 "the interface %s was moved to another network namespace: the port continues there%s",
+			 self->now.name, error == 0 ? "" : ", without notifications of changes");
+	dpdk_interface_sync_port(self);
 	return true;
 }
 
 /* Takes a new interface with the right name, after the port's own was deleted or moved. */
 static void
-dpdk_interface_came(struct dpdk_interface *self, const struct dpdk_interface_state *now)
+dpdk_interface_returned(struct dpdk_interface *self, const struct dpdk_interface_state *now)
 {
 	const struct dpdk_link *link = self->port->device->link;
 	char why[XK_DPDK_WHY] = "";
 	int error;
 
 	if (dpdk_interface_is_ethernet(now, why, sizeof(why)) != 0) {
-		dpdk_port_tell(self->port, "%s", why);
+		dpdk_port_report(self->port, "%s", why);
 		return;
 	}
 	dpdk_interface_set(self, now);
 	error = link->reopen == NULL ? 0 : link->reopen(self->port, why, sizeof(why));
 	if (error != 0) {
 		dpdk_interface_forget(self);
-		dpdk_port_tell(self->port, "the interface %s is back, and cannot be used: %s", now->name, why);
+		dpdk_port_report(self->port, "the interface %s is back, but cannot be used: %s", now->name, why);
 		return;
 	}
 	dpdk_port_count(self->port, DPDK_COUNT_RETURNED, 1);
-	dpdk_port_tell(self->port, "the interface %s is back, %s", now->name,
-		       dpdk_interface_is_up(now) ? "and up" : "and down");
+	dpdk_port_report(self->port, "the interface %s is back, %s", now->name,
+			 dpdk_interface_is_up(now) ? "and up" : "and down");
 	dpdk_interface_accept(self);
 	dpdk_port_set_mtu(self->port, dpdk_interface_mtu(now));
-	dpdk_interface_switch(self);
+	dpdk_interface_sync_port(self);
 }
 
 static void
-dpdk_interface_tell_mtu(struct dpdk_interface *self, uint32_t before)
+dpdk_interface_mtu_changed(struct dpdk_interface *self, uint32_t before)
 {
 	dpdk_port_count(self->port, DPDK_COUNT_MTU_CHANGED, 1);
-	dpdk_port_tell(self->port, "the interface %s has an MTU of %u now (%u before); the port's is %u",
-		       self->now.name, self->now.mtu, before, dpdk_interface_mtu(&self->now));
+	dpdk_port_report(self->port, "the interface %s now has an MTU of %u (%u before); the port's is %u",
+			 self->now.name, self->now.mtu, before, dpdk_interface_mtu(&self->now));
 	dpdk_port_set_mtu(self->port, dpdk_interface_mtu(&self->now));
 }
 
 /* Handles a change of the interface. */
 static void
-dpdk_interface_note(struct dpdk_interface *self, const struct dpdk_interface_state *now)
+dpdk_interface_update(struct dpdk_interface *self, const struct dpdk_interface_state *now)
 {
 	struct dpdk_interface_state before = self->now;
 	bool up = dpdk_interface_is_up(now), was_up = dpdk_interface_is_up(&before);
@@ -439,71 +442,71 @@ dpdk_interface_note(struct dpdk_interface *self, const struct dpdk_interface_sta
 	dpdk_interface_set(self, now);
 	if (strcmp(now->name, before.name) != 0) {
 		dpdk_port_count(self->port, DPDK_COUNT_RENAMED, 1);
-		dpdk_port_tell(self->port, "the interface %s is called %s now", before.name, now->name);
+		dpdk_port_report(self->port, "the interface %s is now called %s", before.name, now->name);
 	}
 	if (now->mtu != before.mtu)
-		dpdk_interface_tell_mtu(self, before.mtu);
+		dpdk_interface_mtu_changed(self, before.mtu);
 	if (memcmp(now->address, before.address, sizeof(now->address)) != 0) {
 		dpdk_port_count(self->port, DPDK_COUNT_ADDRESS_CHANGED, 1);
 		dpdk_address_print(xk_get48(now->address), text);
-		dpdk_port_tell(self->port, "the interface %s has the link address %s now; the port keeps its own",
-			       now->name, text);
+		dpdk_port_report(self->port, "the interface %s now has the link address %s; the port keeps its own",
+				 now->name, text);
 		dpdk_interface_accept(self);
 	}
 	if (up != was_up) {
 		dpdk_port_count(self->port, up ? DPDK_COUNT_UPS : DPDK_COUNT_DOWNS, 1);
-		dpdk_port_tell(self->port, "the interface %s is %s", now->name,
-			       up                           ? "up"
-			       : (now->flags & IFF_UP) == 0 ? "down"
-							    : "without a carrier");
+		dpdk_port_report(self->port, "the interface %s is %s", now->name,
+				 up                           ? "up"
+				 : (now->flags & IFF_UP) == 0 ? "down"
+							      : "without a carrier");
 	}
-	dpdk_interface_switch(self);
+	dpdk_interface_sync_port(self);
 }
 
-/* Returns whether an interface called name replaces the one that is gone. */
+/* Returns true if an interface called name replaces the one that is gone. */
 static bool
 dpdk_interface_is_wanted(const struct dpdk_interface *self, const char *name)
 {
-	return strcmp(name, self->wanted) == 0 || strcmp(name, self->now.name) == 0;
+	return strcmp(name, self->given_name) == 0 || strcmp(name, self->now.name) == 0;
 }
 
 static void
-dpdk_interface_hear(struct dpdk_interface *self, struct nlmsghdr *message)
+dpdk_interface_handle(struct dpdk_interface *self, struct nlmsghdr *message)
 {
 	struct dpdk_interface_state now;
 
 	if (message->nlmsg_type != RTM_NEWLINK && message->nlmsg_type != RTM_DELLINK)
 		return;
-	/* bridges use another family for their ports: there, RTM_DELLINK means that a port left the bridge */
+	/* bridges use another family for their ports, where RTM_DELLINK means that a port left the bridge */
 	if (((const struct ifinfomsg *)NLMSG_DATA(message))->ifi_family != AF_UNSPEC)
 		return;
 	dpdk_netlink_read(message, &now);
 	if (self->now.index != 0 && now.index == self->now.index) {
 		if (message->nlmsg_type == RTM_NEWLINK)
-			dpdk_interface_note(self, &now);
+			dpdk_interface_update(self, &now);
 		else if (!now.is_moved || !dpdk_interface_follow(self))
-			dpdk_interface_went(self, now.is_moved);
+			dpdk_interface_lost(self, now.is_moved);
 	} else if (self->now.index == 0 && message->nlmsg_type == RTM_NEWLINK &&
 		   dpdk_interface_is_wanted(self, now.name)) {
-		dpdk_interface_came(self, &now);
+		dpdk_interface_returned(self, &now);
 	}
 }
 
-/* Asks for the state after notifications were lost. */
+/* Queries the state after notifications were lost. */
 static void
 dpdk_interface_catch_up(struct dpdk_interface *self)
 {
 	struct dpdk_interface_state now;
 	bool was_there = self->now.index != 0;
-	int error = was_there ? dpdk_interface_ask(self, NULL, &now) : -ENODEV;
+	int error = was_there ? dpdk_interface_query(self, NULL, &now) : -ENODEV;
 
 	if (error == 0)
-		dpdk_interface_note(self, &now);
+		dpdk_interface_update(self, &now);
 	else if (was_there && error == -ENODEV)
-		dpdk_interface_went(self, false);
-	if (error == -ENODEV &&
-	    (dpdk_interface_ask(self, self->wanted, &now) == 0 || dpdk_interface_ask(self, self->now.name, &now) == 0))
-		dpdk_interface_came(self, &now);
+		dpdk_interface_lost(self, false);
+	if (error == -ENODEV && (dpdk_interface_query(self, self->given_name, &now) == 0 ||
+				 dpdk_interface_query(self, self->now.name, &now) == 0))
+		dpdk_interface_returned(self, &now);
 }
 
 static void
@@ -513,14 +516,15 @@ dpdk_interface_changed(evutil_socket_t fd, short what, void *argument)
 	ssize_t got;
 
 	(void)what;
-	while ((got = recv(fd, self->news, sizeof(self->news), MSG_DONTWAIT)) > 0 || errno == ENOBUFS) {
+	while ((got = recv(fd, self->notifications, sizeof(self->notifications), MSG_DONTWAIT)) > 0 ||
+	       errno == ENOBUFS) {
 		size_t left = got > 0 ? (size_t)got : 0;
-		struct nlmsghdr *message = (struct nlmsghdr *)self->news;
+		struct nlmsghdr *message = (struct nlmsghdr *)self->notifications;
 
 		if (got < 0)
 			dpdk_interface_catch_up(self);
 		for (; NLMSG_OK(message, left); message = NLMSG_NEXT(message, left))
-			dpdk_interface_hear(self, message);
+			dpdk_interface_handle(self, message);
 	}
 }
 
@@ -534,15 +538,16 @@ dpdk_interface_attach(struct dpdk_port *port, char *why, size_t size)
 	int error;
 
 	self->port = port;
-	self->news_fd = dpdk_netlink_open(RTMGRP_LINK);
-	error = self->news_fd < 0 ? self->news_fd : dpdk_interface_ask(self, self->wanted, &self->now);
+	self->notify_fd = dpdk_netlink_open(RTMGRP_LINK);
+	error = self->notify_fd < 0 ? self->notify_fd : dpdk_interface_query(self, self->given_name, &self->now);
 	if (error == 0) {
 		self->event =
-			event_new(events, self->news_fd, EV_READ | EV_ET | EV_PERSIST, dpdk_interface_changed, self);
+			event_new(events, self->notify_fd, EV_READ | EV_ET | EV_PERSIST, dpdk_interface_changed, self);
 		error = self->event != NULL && event_add(self->event, NULL) == 0 ? 0 : -ENOMEM;
 	}
 	if (error != 0) {
-		snprintf(why, size, "the network interface %s cannot be watched: %s", self->wanted, xk_error(error));
+		snprintf(why, size, "the network interface %s cannot be watched: %s", self->given_name,
+			 xk_error(error));
 		return error;
 	}
 	self->before = self->now.counts;
@@ -550,7 +555,7 @@ dpdk_interface_attach(struct dpdk_port *port, char *why, size_t size)
 		port->base.address = xk_get48(self->now.address);
 	port->base.mtu = dpdk_interface_mtu(&self->now);
 	dpdk_interface_accept(self);
-	dpdk_interface_switch(self);
+	dpdk_interface_sync_port(self);
 	return 0;
 }
 
@@ -560,7 +565,7 @@ dpdk_interface_count(struct dpdk_interface *self, struct dpdk_interface_counts *
 	struct dpdk_interface_state now;
 
 	*counts = (struct dpdk_interface_counts){ 0 };
-	if (self->port == NULL || dpdk_interface_ask(self, NULL, &now) != 0)
+	if (self->port == NULL || dpdk_interface_query(self, NULL, &now) != 0)
 		return;
 	counts->rx_dropped = now.counts.rx_dropped - self->before.rx_dropped;
 	counts->rx_missed = now.counts.rx_missed - self->before.rx_missed;
@@ -618,7 +623,7 @@ dpdk_descriptors_new(const struct dpdk_descriptors *before, int domain)
 
 /* ---- the host's other interfaces ---- */
 
-/* Returns how well the interface identifies a host in the long run: 0: well, 1: better than nothing, 2: not at all. */
+/* Returns how well the interface identifies a host in the long run: 0: well, 1: poorly, 2: not at all. */
 static unsigned
 dpdk_interface_rank(const struct dpdk_interface_state *now)
 {
@@ -639,7 +644,7 @@ dpdk_interface_first(uint8_t address[6])
 	_Alignas(8) uint8_t answer[16384];
 
 	for (struct if_nameindex *one = all; fd >= 0 && one != NULL && one->if_index != 0; one++)
-		if (dpdk_netlink_ask(fd, answer, sizeof(answer), (int)one->if_index, NULL, &now) == 0 &&
+		if (dpdk_netlink_query(fd, answer, sizeof(answer), (int)one->if_index, NULL, &now) == 0 &&
 		    dpdk_interface_rank(&now) < best) {
 			best = dpdk_interface_rank(&now);
 			memcpy(address, now.own_address, sizeof(now.own_address));
@@ -656,20 +661,20 @@ dpdk_interface_first(uint8_t address[6])
 static int
 dpdk_interface_claim(struct dpdk_interface *self, char *why, size_t size)
 {
-	struct stat space = { .st_ino = 0 };
+	struct stat netns = { .st_ino = 0 };
 	char what[64];
 
-	if (stat("/proc/thread-self/ns/net", &space) != 0)
-		space.st_ino = 0;
-	snprintf(what, sizeof(what), "interface-%llu-%s", (unsigned long long)space.st_ino, self->wanted);
+	if (stat("/proc/thread-self/ns/net", &netns) != 0)
+		netns.st_ino = 0;
+	snprintf(what, sizeof(what), "interface-%llu-%s", (unsigned long long)netns.st_ino, self->given_name);
 	self->claim_fd = dpdk_claim(what);
 	if (self->claim_fd >= 0)
 		return 0;
 	if (self->claim_fd == -EADDRINUSE)
-		snprintf(why, size, "another program of this kind uses %s: end it, or take another interface",
-			 self->wanted);
+		snprintf(why, size, "another program of this kind uses %s: stop it, or use another interface",
+			 self->given_name);
 	else
-		snprintf(why, size, "the interface %s cannot be claimed in /run/xk or /tmp: %s", self->wanted,
+		snprintf(why, size, "the interface %s cannot be claimed in /run/xk or /tmp: %s", self->given_name,
 			 xk_error(self->claim_fd));
 	return self->claim_fd;
 }
@@ -687,15 +692,15 @@ dpdk_interface_new(struct dpdk_device *device, size_t state_size, const char *na
 		return -EINVAL;
 	}
 	device->state = self;
-	pthread_mutex_init(&self->asking, NULL);
-	self->claim_fd = self->news_fd = self->socket_fd = self->filter_fd = -1;
-	strcpy(self->wanted, name);
-	self->ask_fd = dpdk_netlink_open(0);
-	if (self->ask_fd < 0) {
-		snprintf(why, size, "no socket to ask for %s: %s", name, xk_error(self->ask_fd));
-		return self->ask_fd;
+	pthread_mutex_init(&self->query_lock, NULL);
+	self->claim_fd = self->notify_fd = self->socket_fd = self->filter_fd = -1;
+	strcpy(self->given_name, name);
+	self->query_fd = dpdk_netlink_open(0);
+	if (self->query_fd < 0) {
+		snprintf(why, size, "no socket to query %s: %s", name, xk_error(self->query_fd));
+		return self->query_fd;
 	}
-	dpdk_interface_ask(self, name, &self->now);
+	dpdk_interface_query(self, name, &self->now);
 	return dpdk_interface_claim(self, why, size);
 }
 
@@ -708,13 +713,13 @@ dpdk_interface_free(struct dpdk_device *device)
 		return;
 	if (self->event != NULL)
 		event_free(self->event);
-	if (self->news_fd >= 0)
-		close(self->news_fd);
-	if (self->ask_fd >= 0)
-		close(self->ask_fd);
+	if (self->notify_fd >= 0)
+		close(self->notify_fd);
+	if (self->query_fd >= 0)
+		close(self->query_fd);
 	if (self->filter_fd >= 0)
 		close(self->filter_fd);
 	dpdk_unclaim(self->claim_fd);
-	pthread_mutex_destroy(&self->asking);
+	pthread_mutex_destroy(&self->query_lock);
 	free(self);
 }

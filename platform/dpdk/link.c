@@ -1,4 +1,4 @@
-/* link.c - the list of links, and the opening of a port on any of them. */
+/* link.c - lists the links, and opens a port on any of them. */
 #include <stdio.h>
 #include <string.h>
 
@@ -15,7 +15,7 @@ xk_dpdk_link(unsigned index)
 	return index < XK_ARRAY_LENGTH(dpdk_links) ? &dpdk_links[index]->about : NULL;
 }
 
-/* Returns the link called name, if a port on it can have so many lanes, or NULL and why. */
+/* Returns the link called name, if a port on it can have `lanes` lanes, or NULL and why. */
 static const struct dpdk_link *
 dpdk_link_choose(const char *name, unsigned lanes, char *why, size_t size)
 {
@@ -25,7 +25,7 @@ dpdk_link_choose(const char *name, unsigned lanes, char *why, size_t size)
 		if (strcmp(dpdk_links[i]->about.name, name) == 0)
 			link = dpdk_links[i];
 	if (link == NULL || link->open == NULL) {
-		snprintf(why, size, "there is no link \"%s\" to be opened one end at a time", name);
+		snprintf(why, size, "there is no link \"%s\" whose ends are opened one at a time", name);
 		return NULL;
 	}
 	if (lanes <= link->about.lanes)

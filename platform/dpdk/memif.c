@@ -2,10 +2,10 @@
  * memif.c - link `memif`: two processes over shared memory, by DPDK's memif driver; the protocol is VPP's. The server
  * owns the socket, the client provides the memory. There are no wake-ups.
  *
- * When a peer goes, DPDK's interrupt thread unmaps the shared memory without checking whether a driver uses it at
- * that moment. Therefore a gate is shut whenever that thread does anything: between its turns it sleeps in a callback
- * of ours, which holds the gate open. Senders and receivers do not wait: while the gate is shut, there is nothing to
- * receive and no room to send. The gate, like DPDK's thread, belongs to the process.
+ * When a peer goes, DPDK's interrupt thread unmaps the shared memory even while a driver uses it. Therefore a guard is
+ * shut whenever that thread runs: between its turns the thread sleeps in a callback of ours, with the guard open.
+ * Senders and receivers do not wait: while the guard is shut, there is nothing to receive and no room to send. The
+ * guard, like DPDK's thread, belongs to the process.
  */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -20,34 +20,34 @@
 #include "platform/dpdk/dpdk_private.h"
 
 enum {
-	DPDK_MEMIF_OPEN_NS = 50 * 1000 * 1000, /* time that the gate is open */
-	DPDK_MEMIF_SHUT_US = 50,  /* time that it is shut; DPDK runs alarms due at once before it serves its peers */
-	DPDK_MEMIF_LOOK_US = 500, /* time between checks for a peer while there is none */
+	DPDK_MEMIF_OPEN_NS = 50 * 1000 * 1000, /* time that the guard stays open */
+	DPDK_MEMIF_SHUT_US = 50,  /* time that it stays shut; DPDK runs due alarms before it serves its peers */
+	DPDK_MEMIF_POLL_US = 500, /* time between polls for a peer while there is none */
 	DPDK_MEMIF_ANSWER_MS = 500,
 	DPDK_MEMIF_RING_LOG2 = 8,
 	DPDK_MEMIF_PORTS = 16,
 	DPDK_MEMIF_ARGUMENTS = 200,
 };
 
-static_assert(1 << DPDK_MEMIF_RING_LOG2 == DPDK_DEVICE_RING, "rings are as long as others");
+static_assert(1 << DPDK_MEMIF_RING_LOG2 == DPDK_DEVICE_RING, "memif's rings are as long as those of other devices");
 
 static struct {
 	pthread_mutex_t lock; /* protects devices */
-	struct dpdk_gate gate;
+	struct dpdk_guard guard;
 	struct dpdk_device *devices[DPDK_MEMIF_PORTS];
 	unsigned count;
 } dpdk_memif = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
-/* ---- the gate ---- */
+/* ---- the guard ---- */
 
-/* Runs in the interrupt thread, which sleeps here while the gate is open. */
+/* Runs in the interrupt thread, which sleeps here while the guard is open. */
 static void
 dpdk_memif_turn(void *argument)
 {
 	const struct timespec open = { 0, DPDK_MEMIF_OPEN_NS };
 	bool any = false, going;
 
-	dpdk_gate_shut(&dpdk_memif.gate);
+	dpdk_guard_shut(&dpdk_memif.guard);
 	pthread_mutex_lock(&dpdk_memif.lock);
 	for (unsigned i = 0; i < dpdk_memif.count; i++) {
 		bool up = dpdk_device_is_linked(dpdk_memif.devices[i]);
@@ -59,12 +59,12 @@ dpdk_memif_turn(void *argument)
 	going = dpdk_memif.count > 0;
 	pthread_mutex_unlock(&dpdk_memif.lock);
 	if (any) {
-		dpdk_gate_open(&dpdk_memif.gate);
+		dpdk_guard_open(&dpdk_memif.guard);
 		nanosleep(&open, NULL);
-		dpdk_gate_shut(&dpdk_memif.gate);
+		dpdk_guard_shut(&dpdk_memif.guard);
 	}
 	if (going)
-		rte_eal_alarm_set(any ? DPDK_MEMIF_SHUT_US : DPDK_MEMIF_LOOK_US, dpdk_memif_turn, argument);
+		rte_eal_alarm_set(any ? DPDK_MEMIF_SHUT_US : DPDK_MEMIF_POLL_US, dpdk_memif_turn, argument);
 }
 
 static int
@@ -106,21 +106,21 @@ dpdk_memif_leave(struct dpdk_device *device)
 
 /* Makes the path absolute, as DPDK requires. */
 static int
-dpdk_memif_make_whole(struct dpdk_socket *self, char *why, size_t size)
+dpdk_memif_make_absolute(struct dpdk_socket *self, char *why, size_t size)
 {
 	char here[DPDK_SOCKET_PATH] = "", whole[2 * DPDK_SOCKET_PATH];
 
 	if (self->path[0] == '/')
 		return 0;
 	if (getcwd(here, sizeof(here)) == NULL) {
-		snprintf(why, size, "the working directory is gone (%s): give the whole path", xk_error(errno));
+		snprintf(why, size, "the working directory is gone (%s): use an absolute path", xk_error(errno));
 		return -ENOENT;
 	}
 	if (snprintf(whole, sizeof(whole), "%s/%s", here, self->path) < (int)sizeof(self->path)) {
 		strcpy(self->path, whole);
 		return 0;
 	}
-	snprintf(why, size, "the whole path of %s is too long for a socket: take a shorter one", self->path);
+	snprintf(why, size, "the absolute path of %s is too long for a socket: use a shorter one", self->path);
 	return -ENAMETOOLONG;
 }
 
@@ -134,15 +134,15 @@ dpdk_memif_plug(struct dpdk_port *port, const char *role, char *why, size_t size
 
 	snprintf(arguments, sizeof(arguments), "role=%s,id=0,socket=%s,socket-abstract=no,rsize=%d", role, self->path,
 		 DPDK_MEMIF_RING_LOG2);
-	error = dpdk_device_plug(device, arguments, "DPDK makes no memif device", why, size);
+	error = dpdk_device_plug(device, arguments, "DPDK creates no memif device", why, size);
 	if (error == 0)
 		error = dpdk_device_start(device, why, size);
 	return error == 0 ? dpdk_memif_enter(device, why, size) : error;
 }
 
 /*
- * Makes a device and waits for the server's answer. A server that is not ready yet, or is just ending, may not answer,
- * and DPDK's driver does not retry: the device is then removed, and the caller makes another.
+ * Creates a device and waits for the server's answer. A server that is starting or ending may not answer, and DPDK's
+ * driver does not retry: the device is then removed, and the caller tries again.
  */
 static int
 dpdk_memif_attach(struct dpdk_port *port, char *why, size_t size)
@@ -151,7 +151,7 @@ dpdk_memif_attach(struct dpdk_port *port, char *why, size_t size)
 	int error = dpdk_memif_plug(port, "client", why, size);
 
 	if (error == 0 && !dpdk_socket_is_answered(port, DPDK_MEMIF_ANSWER_MS)) {
-		snprintf(why, size, "the server on %s does not take a memif device", self->path);
+		snprintf(why, size, "the server on %s does not accept a memif device", self->path);
 		error = -ECONNREFUSED;
 	}
 	if (error != 0)
@@ -168,13 +168,13 @@ dpdk_memif_open(struct dpdk_port *port, const struct xk_dpdk_port_config *config
 	mode_t mask;
 
 	if (error == 0)
-		error = dpdk_memif_make_whole(device->state, why, size);
+		error = dpdk_memif_make_absolute(device->state, why, size);
 	if (error != 0)
 		return error;
 	self = device->state;
-	self->is_shy = true;
-	port->gate = &dpdk_memif.gate;
-	port->base.address = dpdk_address_invent(self->path) | config->end;
+	self->is_harmed_by_probes = true;
+	port->guard = &dpdk_memif.guard;
+	port->base.address = dpdk_address_generate(self->path) | config->end;
 	dpdk_device_name(device, "net_memif");
 	if (config->end == XK_DPDK_CLIENT) {
 		error = dpdk_eal_check_shared(why, size);

@@ -3,9 +3,10 @@
  * keeps the interface and receives its frames, too.
  *
  * The socket is our own, not that of DPDK's af_packet driver. That driver ignores the kernel's metadata: which
- * checksums were left to a device, which frames were joined or cut, and which were lost. It also joins a fanout group
- * that reassembles IP fragments, and sends by a ring that drops silently. Here, frames are received by a ring, each
- * behind a virtio header (PACKET_VNET_HDR), and sent by sendmmsg, which reports each frame that the interface refuses.
+ * checksums were left to a device, which frames were joined or truncated, and which were lost. It also joins a fanout
+ * group that reassembles IP fragments, and sends by a ring that drops silently. Here, frames are received by a ring,
+ * each behind a virtio header (PACKET_VNET_HDR), and sent by sendmmsg, which reports each frame that the interface
+ * refuses.
  *
  * A checksum that the sender left to a device is completed at once: no protocol, capture or other link gets a frame
  * without one. Completing takes one pass over the frame, like verifying.
@@ -33,7 +34,7 @@ enum {
 	DPDK_PACKET_RING = DPDK_PACKET_FRAME * DPDK_PACKET_FRAMES,
 	DPDK_PACKET_ROOM = 4 * DPDK_PACKET_RING,
 	DPDK_PACKET_PIECES = 2 * XK_BURST,
-	DPDK_PACKET_ADDRESSES = 12, /* bytes before a VLAN's tag */
+	DPDK_PACKET_ADDRESSES = 12, /* bytes before a VLAN tag */
 	DPDK_PACKET_TAG = 4,
 	DPDK_PACKET_SCTP = 8, /* offset of SCTP's checksum, which is not the Internet checksum */
 };
@@ -60,21 +61,21 @@ dpdk_packet_about(struct tpacket2_hdr *frame)
 
 /* Prints once how to keep kernels from joining frames. */
 static void
-dpdk_packet_tell_joined(struct dpdk_port *port)
+dpdk_packet_report_joined(struct dpdk_port *port)
 {
 	const struct dpdk_packet *self = port->device->state;
 
 	if (atomic_exchange_explicit(&port->has_advised, true, memory_order_relaxed))
 		return;
-	dpdk_port_tell(
+	dpdk_port_report(
 		port,
-		"frames that a kernel joined from several arrive, and are dropped (rx_joined): if the peer is a "
+		"frames joined from several by a kernel arrive, and are dropped (rx_joined): if the peer is a "
 		"kernel, `ethtool -K ITS_END gso off tso off` there; if %s is a card, `ethtool -K %s gro off lro "
 		"off` here",
 		self->interface.now.name, self->interface.now.name);
 }
 
-/* Completes the checksum that was left to a device. Otherwise, counts the frame and returns false. */
+/* Completes the checksum that was left to a device. Otherwise counts the frame and returns false. */
 static bool
 dpdk_packet_sum(struct dpdk_port *port, uint8_t *bytes, size_t len, const struct virtio_net_hdr *about)
 {
@@ -90,7 +91,7 @@ dpdk_packet_sum(struct dpdk_port *port, uint8_t *bytes, size_t len, const struct
 	return true;
 }
 
-/* Puts back the VLAN tag, which the kernel took out. VLAN 0 is no VLAN, only a priority. */
+/* Restores the VLAN tag, which the kernel removed. VLAN 0 is no VLAN, only a priority. */
 static void
 dpdk_packet_tag(struct rte_mbuf *m, const struct tpacket2_hdr *frame)
 {
@@ -105,7 +106,7 @@ dpdk_packet_tag(struct rte_mbuf *m, const struct tpacket2_hdr *frame)
 	xk_put16(bytes + DPDK_PACKET_ADDRESSES + 2, frame->tp_vlan_tci);
 }
 
-/* Returns whether the frame is complete and not joined from several; otherwise counts it. */
+/* Returns true if the frame is complete and not joined from several; otherwise counts it. */
 static bool
 dpdk_packet_is_good(struct dpdk_port *port, struct tpacket2_hdr *frame)
 {
@@ -115,7 +116,7 @@ dpdk_packet_is_good(struct dpdk_port *port, struct tpacket2_hdr *frame)
 		return true;
 	dpdk_port_count(port, is_joined ? DPDK_COUNT_RX_JOINED : DPDK_COUNT_RX_TOO_LONG, 1);
 	if (is_joined)
-		dpdk_packet_tell_joined(port);
+		dpdk_packet_report_joined(port);
 	return false;
 }
 
@@ -165,7 +166,9 @@ dpdk_packet_receive(struct dpdk_port *port, struct rte_mbuf **frames, unsigned m
 
 /* ---- sending ---- */
 
-/* Notes that the kernel refused a frame. Returns whether it is lost; otherwise it may be sent again. */
+/*
+ * Handles an error of sendmmsg. Returns true, with the frame counted, if it is lost, or false if it may be sent again.
+ */
 static bool
 dpdk_packet_is_lost(struct dpdk_port *port, int error)
 {
@@ -189,7 +192,7 @@ dpdk_packet_is_lost(struct dpdk_port *port, int error)
 	}
 }
 
-/* Sends as many of the frames as fit into one call. Returns how many were taken. */
+/* Sends the frames that fit into one call. Returns how many were taken. */
 static unsigned
 dpdk_packet_send(struct dpdk_port *port, struct rte_mbuf **frames, unsigned count)
 {
@@ -259,9 +262,9 @@ dpdk_packet_bind(const struct dpdk_packet *self)
 	return bind(self->interface.socket_fd, (const struct sockaddr *)&address, sizeof(address)) == 0 ? 0 : -errno;
 }
 
-/* Makes the socket and its ring, which receives nothing yet. Returns 0 or -errno. */
+/* Creates the socket and its ring. Returns 0 or -errno. */
 static int
-dpdk_packet_make(struct dpdk_packet *self)
+dpdk_packet_new_socket(struct dpdk_packet *self)
 {
 	const struct tpacket_req ring = { .tp_block_size = DPDK_PACKET_BLOCK,
 					  .tp_block_nr = DPDK_PACKET_RING / DPDK_PACKET_BLOCK,
@@ -298,7 +301,7 @@ dpdk_packet_open(struct dpdk_port *port, const struct xk_dpdk_port_config *confi
 		error = dpdk_interface_check(&self->interface, &needed, 1, "link af_packet", why, size);
 	if (error != 0)
 		return error;
-	error = dpdk_packet_make(self);
+	error = dpdk_packet_new_socket(self);
 	if (error != 0) {
 		snprintf(why, size, "the packet socket on %s cannot be set up: %s", config->device, xk_error(error));
 		return error;

@@ -1,6 +1,6 @@
 /*
  * pci.c - link `pci`: any network card with a DPDK driver, by its PCI address. DPDK must have been started with that
- * address (struct xk_dpdk_config), and the card must have been taken from the kernel's driver.
+ * address (struct xk_dpdk_config), and the card must have been unbound from the kernel's driver.
  */
 #define _GNU_SOURCE
 #include <rte_ethdev.h>
@@ -27,7 +27,7 @@ dpdk_pci_check_lanes(const struct dpdk_device *device, uint16_t id, char *why, s
 		snprintf(why, size, "the network card at %s has at most %u queue%s, and this host has %u drivers",
 			 device->name, most, most == 1 ? "" : "s", device->port_count);
 	else if (info.flow_type_rss_offloads == 0)
-		snprintf(why, size, "the network card at %s does not spread frames over queues: take one driver",
+		snprintf(why, size, "the network card at %s does not spread frames over queues: use one driver",
 			 device->name);
 	else
 		return 0;
@@ -44,15 +44,15 @@ dpdk_pci_open(struct dpdk_port *port, const struct xk_dpdk_port_config *config, 
 	int error;
 
 	if (!xk_pci_address(config->device, device->name, sizeof(device->name))) {
-		snprintf(why, size, "\"%.40s\" is no PCI address like 0000:01:00.0", config->device);
+		snprintf(why, size, "\"%.40s\" is not a PCI address like 0000:01:00.0", config->device);
 		return -EINVAL;
 	}
 	if (rte_eth_dev_get_port_by_name(device->name, &id) != 0) {
-		snprintf(why, size, "DPDK has found no network card at %s that it has a driver for", device->name);
+		snprintf(why, size, "DPDK found no network card at %s with a driver", device->name);
 		return -ENODEV;
 	}
-	device->tells_link = true;
-	device->is_read_outside = true;
+	device->reports_link = true;
+	device->is_read_by_others = true;
 	error = dpdk_pci_check_lanes(device, id, why, size);
 	if (error == 0)
 		error = dpdk_device_start(device, why, size);
@@ -62,8 +62,7 @@ dpdk_pci_open(struct dpdk_port *port, const struct xk_dpdk_port_config *config, 
 	if (port->base.address != 0) {
 		xk_put48(address.addr_bytes, port->base.address);
 		if (rte_eth_dev_default_mac_addr_set(id, &address) != 0 && rte_eth_promiscuous_enable(id) != 0) {
-			snprintf(why, size,
-				 "the card %s takes no other link address than its own: leave port.address out",
+			snprintf(why, size, "the card %s cannot change its link address: leave port.address out",
 				 device->name);
 			return -ENOTSUP;
 		}

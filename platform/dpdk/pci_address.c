@@ -1,4 +1,4 @@
-/* pci_address.c - whether DPDK can have a PCI device. */
+/* pci_address.c - checks whether DPDK can use a PCI device. */
 #define _GNU_SOURCE
 #include <libgen.h>
 #include <limits.h>
@@ -34,9 +34,7 @@ dpdk_pci_check(const char *address, char *why, size_t size)
 
 	snprintf(path, sizeof(path), "%s/%s", dpdk_pci_devices, address);
 	if (access(path, F_OK) != 0) {
-		snprintf(why, size,
-			 "there is no PCI device %s: `dpdk-devbind.py --status-dev net` or `lspci -D` lists "
-			 "those there are",
+		snprintf(why, size, "there is no PCI device %s: see `dpdk-devbind.py --status-dev net` or `lspci -D`",
 			 address);
 		return -ENODEV;
 	}
@@ -45,7 +43,7 @@ dpdk_pci_check(const char *address, char *why, size_t size)
 		if (strcmp(driver, dpdk_pci_drivers[i]) == 0)
 			return 0;
 	snprintf(why, size,
-		 "PCI device %s belongs to %s%s%s: take it from there (as root: modprobe vfio-pci; dpdk-devbind.py "
+		 "PCI device %s belongs to %s%s%s: unbind it (as root: modprobe vfio-pci; dpdk-devbind.py "
 		 "-b vfio-pci %s), and reserve huge pages (sysctl vm.nr_hugepages=128)",
 		 address, driver[0] == '\0' ? "no driver" : "the kernel's driver \"", driver,
 		 driver[0] == '\0' ? "" : "\"", address);

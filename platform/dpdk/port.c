@@ -1,17 +1,17 @@
 /*
- * port.c - a port: one queue in each direction of a DPDK device, which has several if it has lanes.
+ * port.c - a port: one queue per direction of a DPDK device, which has several if it has lanes.
  *
- * Received mbufs are messages as they are. For sending, a chain of segments becomes a chain of mbufs; a chain with an
- * empty segment, with too many, or with lent bytes where the device's other end cannot read them, is copied into one mbuf.
- * Lengths that a device reports are checked, because another process is behind a virtual device.
+ * Received mbufs already are messages. For sending, a chain of segments becomes a chain of mbufs; a chain with an empty
+ * segment, with too many, or with lent bytes that the device's peer cannot read, is copied into one mbuf. Lengths that
+ * a device reports are checked, because another process is behind a virtual device.
  *
- * DPDK's threads report when a peer comes or goes. Without a peer, frames to send are dropped, and the device is not
- * asked for frames or interrupts; a new peer wakes the driver. A frame that arrives just before its sender is reported
+ * DPDK's threads report when a peer comes or goes. Without a peer, frames to send are dropped, and the device is polled
+ * for neither frames nor interrupts; a new peer wakes the driver. A frame that arrives before its sender is reported
  * waits in the device, because an answer would be dropped.
  *
- * If both ends have several lanes, a frame arrives in the lane by whose queue it was sent. The conversation chooses the
- * lane, whichever driver or thread sends, so with equal numbers of lanes an answer returns to the driver of the
- * question. A driver may therefore send by another's queue, one driver at a time.
+ * If both ends have several lanes, a frame arrives in the lane of the queue by which it was sent. The conversation
+ * chooses the lane, whichever driver or thread sends, so with equal numbers of lanes an answer returns to the driver of
+ * the question. A driver may therefore send by another's queue, one driver at a time.
  */
 #include <rte_ethdev.h>
 #include <sched.h>
@@ -26,33 +26,33 @@
 
 enum {
 	DPDK_PORT_CHAIN = 16, /* a longer chain would fill the ring with small pieces */
-	DPDK_PORT_TRIES = 64, /* attempts to get a queue by which another driver sends */
+	DPDK_PORT_TRIES = 64, /* attempts to get a queue by which another driver is sending */
 };
 
-/* ---- devices behind a gate ---- */
+/* ---- devices behind a guard ---- */
 
 void
-dpdk_gate_shut(struct dpdk_gate *gate)
+dpdk_guard_shut(struct dpdk_guard *guard)
 {
-	atomic_store_explicit(&gate->is_shut, true, memory_order_seq_cst);
-	while (atomic_load_explicit(&gate->inside, memory_order_seq_cst) > 0)
+	atomic_store_explicit(&guard->is_shut, true, memory_order_seq_cst);
+	while (atomic_load_explicit(&guard->inside, memory_order_seq_cst) > 0)
 		sched_yield();
 }
 
 void
-dpdk_gate_open(struct dpdk_gate *gate)
+dpdk_guard_open(struct dpdk_guard *guard)
 {
-	atomic_store_explicit(&gate->is_shut, false, memory_order_seq_cst);
+	atomic_store_explicit(&guard->is_shut, false, memory_order_seq_cst);
 }
 
-/* Enters if the gate is open; otherwise yields, because the thread that shut it may need this core. */
+/* Enters if the guard is open; otherwise yields, because the thread that shut it may need this core. */
 static bool
-dpdk_port_try_gate(struct dpdk_gate *gate)
+dpdk_port_try_guard(struct dpdk_guard *guard)
 {
-	atomic_fetch_add_explicit(&gate->inside, 1, memory_order_seq_cst);
-	if (!atomic_load_explicit(&gate->is_shut, memory_order_seq_cst))
+	atomic_fetch_add_explicit(&guard->inside, 1, memory_order_seq_cst);
+	if (!atomic_load_explicit(&guard->is_shut, memory_order_seq_cst))
 		return true;
-	atomic_fetch_sub_explicit(&gate->inside, 1, memory_order_release);
+	atomic_fetch_sub_explicit(&guard->inside, 1, memory_order_release);
 	sched_yield();
 	return false;
 }
@@ -61,21 +61,21 @@ dpdk_port_try_gate(struct dpdk_gate *gate)
 static inline bool
 dpdk_port_enter(struct dpdk_port *self)
 {
-	return xk_likely(self->gate == NULL) || dpdk_port_try_gate(self->gate);
+	return xk_likely(self->guard == NULL) || dpdk_port_try_guard(self->guard);
 }
 
 static inline void
 dpdk_port_leave(struct dpdk_port *self)
 {
-	if (xk_unlikely(self->gate != NULL))
-		atomic_fetch_sub_explicit(&self->gate->inside, 1, memory_order_release);
+	if (xk_unlikely(self->guard != NULL))
+		atomic_fetch_sub_explicit(&self->guard->inside, 1, memory_order_release);
 }
 
 /* ---- receiving ---- */
 
 /* Returns true if the bytes that m shows lie inside its buffer. */
 static inline bool
-dpdk_port_is_sound(const struct rte_mbuf *m)
+dpdk_port_is_well_formed(const struct rte_mbuf *m)
 {
 	return xk_likely((uint32_t)m->data_off + m->data_len <= m->buf_len);
 }
@@ -94,7 +94,7 @@ dpdk_port_take_chain(struct xk_port *port, struct xk_msg *head, struct rte_mbuf 
 		struct xk_msg *segment;
 
 		dpdk_take(m);
-		if (!dpdk_port_is_sound(m) || head->total + m->data_len > XK_MSG_MAX)
+		if (!dpdk_port_is_well_formed(m) || head->total + m->data_len > XK_MSG_MAX)
 			return false;
 		segment = dpdk_port_segment(port, m);
 		head->tail->next = segment;
@@ -110,7 +110,7 @@ dpdk_port_take(struct dpdk_port *self, struct rte_mbuf *m)
 	struct xk_msg *head;
 
 	dpdk_take(m);
-	if (!dpdk_port_is_sound(m))
+	if (!dpdk_port_is_well_formed(m))
 		goto malformed;
 	head = dpdk_port_segment(&self->base, m);
 	head->total = head->len;
@@ -127,9 +127,9 @@ malformed:
 	return NULL;
 }
 
-/* Checks, after no frame came, whether buffers are short. Counts each beginning of such a shortage. */
+/* Checks, after no frame arrived, whether buffers are short. Counts the start of each shortage. */
 static inline void
-dpdk_port_look_for_buffers(struct dpdk_port *self)
+dpdk_port_check_buffers(struct dpdk_port *self)
 {
 	bool was_starved = self->is_starved;
 
@@ -156,7 +156,7 @@ dpdk_port_receive(struct xk_port *port, struct xk_msg **frames, unsigned max)
 		count = rte_eth_rx_burst(self->id, self->queue, mbufs, (uint16_t)max);
 	dpdk_port_leave(self);
 	if (count == 0) {
-		dpdk_port_look_for_buffers(self);
+		dpdk_port_check_buffers(self);
 		return 0;
 	}
 	for (unsigned i = 0; i < count; i++) {
@@ -180,13 +180,13 @@ dpdk_port_free(struct xk_msg *frame)
 	}
 }
 
-/* Makes m show the segment's part of a loan alone. Returns false if the device's other end cannot read it there. */
+/* Makes m show only the segment's part of a loan. Returns false if the device's peer cannot read it there. */
 static bool
 dpdk_port_show_loan(const struct dpdk_device *device, struct rte_mbuf *m, const struct xk_msg *segment)
 {
 	struct dpdk_loan *loan = dpdk_buffer_loan(m);
 
-	if (device->is_read_outside) {
+	if (device->is_read_by_others) {
 		rte_iova_t iova = dpdk_loan_iova(loan);
 
 		if (iova == RTE_BAD_IOVA)
@@ -198,7 +198,7 @@ dpdk_port_show_loan(const struct dpdk_device *device, struct rte_mbuf *m, const 
 	return true;
 }
 
-/* Returns the frame as a chain of mbufs, or NULL if a segment is empty or the device cannot send it as it is. */
+/* Returns the frame as a chain of mbufs, or NULL if a segment is empty or the device cannot send the frame in place. */
 static inline struct rte_mbuf *
 dpdk_port_chain(struct dpdk_port *self, struct xk_msg *frame)
 {
@@ -270,7 +270,7 @@ dpdk_port_prepare(struct dpdk_port *self, struct xk_msg **frames, unsigned count
 	return i;
 }
 
-/* Frees the frames whose copies were sent, and the copies of frames that were not. */
+/* Frees the frames whose copies were sent, and the copies that were not sent. */
 static void
 dpdk_port_settle(struct xk_msg **frames, struct rte_mbuf **mbufs, uint32_t copied, unsigned sent)
 {
@@ -334,8 +334,8 @@ dpdk_port_discard(struct dpdk_port *self, struct xk_msg **frames, unsigned count
 }
 
 /*
- * Sends frames by the queue of the peer's lane. Sends none, as if it were full, if another driver keeps it for long or
- * has lost its core.
+ * Sends frames by the queue of the peer's lane. Sends none, as if the queue were full, if another driver holds it for
+ * long or is preempted.
  */
 static unsigned
 dpdk_port_send_by(struct dpdk_port *lane, struct xk_msg **frames, unsigned count)
@@ -389,11 +389,11 @@ dpdk_port_transmit(struct xk_port *port, struct xk_msg **frames, unsigned count)
 /* ---- interrupts ---- */
 
 /*
- * Enables or disables interrupts, unless the peer has gone: a thread of DPDK frees the peer's memory then, and waits in
- * dpdk_port_await_disarmed until this has finished with it.
+ * Enables or disables interrupts, unless the peer has gone: DPDK then frees the peer's memory, after waiting in
+ * dpdk_port_await_disarmed until this function is done with it.
  */
 static void
-dpdk_port_ask(struct dpdk_port *self, int (*ask)(uint16_t id, uint16_t queue))
+dpdk_port_set_interrupts(struct dpdk_port *self, int (*ask)(uint16_t id, uint16_t queue))
 {
 	atomic_store_explicit(&self->is_arming, true, memory_order_seq_cst);
 	if (atomic_load_explicit(&self->up, memory_order_seq_cst))
@@ -409,7 +409,7 @@ dpdk_port_arm(struct xk_port *port)
 	if (!port->can_sleep)
 		return -ENOTSUP;
 	if (self->has_interrupts)
-		dpdk_port_ask(self, rte_eth_dev_rx_intr_enable);
+		dpdk_port_set_interrupts(self, rte_eth_dev_rx_intr_enable);
 	return 0;
 }
 
@@ -419,10 +419,10 @@ dpdk_port_disarm(struct xk_port *port)
 	struct dpdk_port *self = (struct dpdk_port *)port;
 
 	if (self->has_interrupts)
-		dpdk_port_ask(self, rte_eth_dev_rx_intr_disable);
+		dpdk_port_set_interrupts(self, rte_eth_dev_rx_intr_disable);
 }
 
-/* Only makes the loop return, so that the driver receives. */
+/* Only makes the loop return: the driver then receives. */
 static void
 dpdk_port_ready(evutil_socket_t fd, short what, void *argument)
 {
@@ -432,7 +432,7 @@ dpdk_port_ready(evutil_socket_t fd, short what, void *argument)
 }
 
 static void
-dpdk_port_listen_at(struct dpdk_port *self, int fd)
+dpdk_port_set_event(struct dpdk_port *self, int fd)
 {
 	struct event_base *events = ((struct dpdk_platform *)self->base.platform)->events;
 
@@ -460,13 +460,13 @@ void
 dpdk_port_watch_fd(struct dpdk_port *port, int fd)
 {
 	if (fd >= 0)
-		dpdk_port_listen_at(port, fd);
+		dpdk_port_set_event(port, fd);
 	dpdk_port_rewatch(port);
 }
 
-/* Returns whether DPDK's driver offers receive interrupts that never came; tried only with an emulated e1000e. */
+/* Returns true if DPDK's driver offers receive interrupts that never arrive. Tested only with an emulated e1000e. */
 static bool
-dpdk_port_is_deaf(const struct dpdk_port *port)
+dpdk_port_lacks_interrupts(const struct dpdk_port *port)
 {
 	struct rte_eth_dev_info info;
 
@@ -476,12 +476,12 @@ dpdk_port_is_deaf(const struct dpdk_port *port)
 void
 dpdk_port_watch(struct dpdk_port *port)
 {
-	int fd = dpdk_port_is_deaf(port) ? -1 : rte_eth_dev_rx_intr_ctl_q_get_fd(port->id, port->queue);
+	int fd = dpdk_port_lacks_interrupts(port) ? -1 : rte_eth_dev_rx_intr_ctl_q_get_fd(port->id, port->queue);
 
 	if (fd < 0 || rte_eth_dev_rx_intr_enable(port->id, port->queue) != 0)
 		return;
 	rte_eth_dev_rx_intr_disable(port->id, port->queue);
-	dpdk_port_listen_at(port, fd);
+	dpdk_port_set_event(port, fd);
 	port->is_watched = port->event != NULL && event_add(port->event, NULL) == 0;
 	port->has_interrupts = port->base.can_sleep = port->is_watched;
 }
@@ -508,7 +508,7 @@ xk_dpdk_port_is_up(const struct xk_port *port)
 	return atomic_load_explicit(&((const struct dpdk_port *)port)->up, memory_order_acquire);
 }
 
-/* ---- counts and news ---- */
+/* ---- counts and messages ---- */
 
 static const char *const dpdk_port_count_names[DPDK_COUNTS] = {
 	"no_peer",     "device_too_long", "device_refused", "malformed", "rx_too_long", "rx_joined",
@@ -529,7 +529,7 @@ dpdk_port_see_device(struct dpdk_port *self, void (*see)(void *context, const ch
 	see(context, "device_missed", stats.imissed, true);
 	see(context, "device_rx_errors", stats.ierrors, true);
 	see(context, "device_no_buffer", stats.rx_nombuf, false);
-	/* DPDK's drivers of virtual links also count frames there that they did not take, and that are sent again */
+	/* DPDK's drivers of virtual links also count refused frames here, which are sent again */
 	if (self->device->is_card)
 		see(context, "device_tx_errors", stats.oerrors, true);
 }
@@ -570,7 +570,7 @@ dpdk_port_counts(struct xk_port *port, void (*see)(void *context, const char *na
 }
 
 void
-dpdk_port_tell(struct dpdk_port *port, const char *format, ...)
+dpdk_port_report(struct dpdk_port *port, const char *format, ...)
 {
 	char text[XK_DPDK_WHY];
 	va_list arguments;
@@ -591,7 +591,7 @@ dpdk_port_set_mtu(struct dpdk_port *port, uint32_t mtu)
 
 /* ---- opening and closing ---- */
 
-/* Closes the device with its last port. That frees all ports, which are told of the peer until then. */
+/* Closes the device with its last port. Only that frees the ports, which are notified of the peer until then. */
 static void
 dpdk_port_close(struct xk_port *port)
 {
@@ -639,8 +639,7 @@ dpdk_port_new(struct xk_platform *const *platforms, unsigned count, const char *
 	struct dpdk_device *device;
 
 	if (strlen(name) >= sizeof(device->ports[0]->name)) {
-		snprintf(why, size,
-			 "the port's name has %zu characters, and at most %zu are possible: take a shorter one",
+		snprintf(why, size, "the port's name has %zu characters, more than %zu: use a shorter one",
 			 strlen(name), sizeof(device->ports[0]->name) - 1);
 		return NULL;
 	}

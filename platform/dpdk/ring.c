@@ -1,6 +1,6 @@
 /*
- * ring.c - link `ring`: two ports of one process, joined by two DPDK rings per lane. The mbufs themselves cross, so a
- * host's buffers may be freed by the other. There are no wake-ups.
+ * ring.c - link `ring`: two ports of one process, joined by two DPDK rings per lane. The mbufs themselves cross, so
+ * either host may free the other's buffers. There are no wake-ups.
  */
 #include <rte_errno.h>
 #include <rte_eth_ring.h>
@@ -95,11 +95,11 @@ dpdk_ring_start(struct dpdk_port *port, struct dpdk_ring *ring, unsigned end, ch
 	device->state = ring;
 	device->spreads = device->port_count > 1;
 	snprintf(device->name, sizeof(device->name), "net_ring_%s", in[0]->name);
-	port->base.address = dpdk_address_invent(device->name);
+	port->base.address = dpdk_address_generate(device->name);
 	dpdk_device_set_up(device, true);
 	dpdk_eal_log_reset();
 	if (rte_eth_from_rings(in[0]->name, in, device->port_count, out, device->port_count, 0) < 0) {
-		dpdk_why(-rte_errno, "DPDK's ring driver makes no port", why, size);
+		dpdk_why(-rte_errno, "DPDK's ring driver creates no port", why, size);
 		return -ENOMEM;
 	}
 	device->is_plugged = true;

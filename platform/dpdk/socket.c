@@ -2,7 +2,7 @@
  * socket.c - the socket in the file system at which two processes meet.
  *
  * Each end claims the socket: a second server is refused, a second client waits until the first has gone, and a socket
- * that a killed server left is recognized as unused. A server announces its number of lanes by another claim.
+ * left by a killed server is recognized as unused. A server announces its number of lanes by another claim.
  */
 #define _GNU_SOURCE
 #include <limits.h>
@@ -20,9 +20,10 @@
 
 enum { DPDK_SOCKET_RETRY_US = 5000, DPDK_SOCKET_PATH_MAX = 100, DPDK_SOCKET_CLAIM = 64 };
 
-static_assert((int)DPDK_SOCKET_PATH <= (int)sizeof(((struct sockaddr_un *)NULL)->sun_path), "a path fits an address");
+static_assert((int)DPDK_SOCKET_PATH <= (int)sizeof(((struct sockaddr_un *)NULL)->sun_path),
+	      "a path fits into an address");
 
-/* ---- where the ends meet ---- */
+/* ---- paths and claims ---- */
 
 int
 xk_dpdk_socket_path(const char *socket, char *path, size_t path_size, char *why, size_t size)
@@ -32,7 +33,7 @@ xk_dpdk_socket_path(const char *socket, char *path, size_t path_size, char *why,
 
 	/* These characters have a meaning in DPDK's arguments. */
 	if (socket == NULL || socket[0] == '\0' || strpbrk(socket, ",[]\"\n") != NULL) {
-		snprintf(why, size, "a socket's name has at least one character, and no comma, bracket or quote");
+		snprintf(why, size, "a socket's name needs at least one character, and no comma, bracket or quote");
 		return -EINVAL;
 	}
 	if (strchr(socket, '/') != NULL) {
@@ -41,7 +42,7 @@ xk_dpdk_socket_path(const char *socket, char *path, size_t path_size, char *why,
 		error = private_directory(directory, sizeof(directory), true, reason, sizeof(reason));
 		if (error != 0) {
 			snprintf(why, size,
-				 "no directory for sockets: %s; set XDG_RUNTIME_DIR, remove it, or give a path",
+				 "no directory for sockets: %s; set XDG_RUNTIME_DIR, remove it, or specify a path",
 				 reason);
 			return error;
 		}
@@ -49,12 +50,12 @@ xk_dpdk_socket_path(const char *socket, char *path, size_t path_size, char *why,
 	}
 	if (len <= DPDK_SOCKET_PATH_MAX && (size_t)len < path_size)
 		return 0;
-	snprintf(why, size, "the socket's path has %d characters, and at most %d are possible: take a shorter name",
-		 len, DPDK_SOCKET_PATH_MAX);
+	snprintf(why, size, "the socket's path has %d characters, more than %d: use a shorter name", len,
+		 DPDK_SOCKET_PATH_MAX);
 	return -ENAMETOOLONG;
 }
 
-/* Writes the name of an end's claim, which does not depend on how the path is written. Returns 0 or -errno. */
+/* Writes the name of an end's claim, which is the same for every spelling of the path. Returns 0 or -errno. */
 static int
 dpdk_socket_claim_name(const char *path, const char *end, char name[DPDK_SOCKET_CLAIM])
 {
@@ -79,9 +80,9 @@ dpdk_socket_claim(const char *path, const char *end)
 	return error == 0 ? dpdk_claim(name) : error;
 }
 
-/* Looks for the socket without connecting, for servers that take any connection for a client. Returns 0 or -errno. */
+/* Checks that the socket exists without connecting to it, which would harm some servers. Returns 0 or -errno. */
 static int
-dpdk_socket_look(const struct dpdk_socket *self)
+dpdk_socket_check_exists(const struct dpdk_socket *self)
 {
 	struct stat status;
 
@@ -90,13 +91,13 @@ dpdk_socket_look(const struct dpdk_socket *self)
 	return S_ISSOCK(status.st_mode) ? 0 : -ENOTSOCK;
 }
 
-/* Returns 0 if a process in this network namespace has the socket open. Otherwise as private_probe. */
+/* Returns 0 if a process in this network namespace has the socket open, or an error like private_probe. */
 static int
-dpdk_socket_look_closely(const struct dpdk_socket *self)
+dpdk_socket_check_open(const struct dpdk_socket *self)
 {
 	FILE *sockets = fopen("/proc/net/unix", "re");
 	char line[512];
-	int error = dpdk_socket_look(self);
+	int error = dpdk_socket_check_exists(self);
 	bool is_open = sockets == NULL;
 
 	while (sockets != NULL && error == 0 && fgets(line, sizeof(line), sockets) != NULL) {
@@ -129,25 +130,24 @@ dpdk_umask_restore(mode_t mask)
 	pthread_mutex_unlock(&dpdk_umask_mutex);
 }
 
-/* Removes a socket that a killed server has left at the path. Fails if there is anything else. */
+/* Removes a socket that a killed server left at the path. Fails if anything else is there. */
 static int
 dpdk_socket_clear(const struct dpdk_socket *self, char *why, size_t size)
 {
 	const char *path = self->path;
 	struct stat status;
-	int error = self->is_shy ? dpdk_socket_look_closely(self) : private_probe(self->path, self->type);
+	int error = self->is_harmed_by_probes ? dpdk_socket_check_open(self) : private_probe(self->path, self->type);
 
 	if (error == -ENOENT)
 		return 0;
 	if (error == 0) {
 		snprintf(why, size,
-			 "another program serves on %s: end it, or take another socket with port.dev=", path);
+			 "another program serves on %s: stop it, or use another socket with port.dev=", path);
 		return -EADDRINUSE;
 	}
 	if (lstat(path, &status) == 0 && S_ISSOCK(status.st_mode) && error == -ECONNREFUSED && unlink(path) == 0)
 		return 0;
-	snprintf(why, size,
-		 "%s is in the way and cannot be used (%s): remove it, or take another socket with port.dev=", path,
+	snprintf(why, size, "%s exists and cannot be used (%s): remove it, or use another socket with port.dev=", path,
 		 xk_error(error));
 	return error;
 }
@@ -169,9 +169,9 @@ dpdk_socket_serve(struct dpdk_device *device, char *why, size_t size)
 	if (self->claim_fd >= 0)
 		self->lanes_fd = dpdk_socket_claim(self->path, lanes);
 	if (self->claim_fd == -EADDRINUSE)
-		snprintf(why, size, "another server has %s: end it, or take another socket with port.dev=", self->path);
+		snprintf(why, size, "another server has %s: stop it, or use another socket with port.dev=", self->path);
 	else if (self->claim_fd < 0)
-		snprintf(why, size, "no socket can be made at %s: %s", self->path, xk_error(self->claim_fd));
+		snprintf(why, size, "no socket can be created at %s: %s", self->path, xk_error(self->claim_fd));
 	return self->claim_fd < 0 ? self->claim_fd : dpdk_socket_clear(self, why, size);
 }
 
@@ -190,26 +190,26 @@ dpdk_socket_lanes(const struct dpdk_socket *self)
 
 /* ---- the client ---- */
 
-/* Fails unless there is a server, and this client has claimed it. */
+/* Fails unless there is a server that this client has claimed. */
 static int
 dpdk_socket_reach(struct dpdk_socket *self, char *why, size_t size)
 {
-	int error = self->is_shy ? dpdk_socket_look(self) : private_probe(self->path, self->type);
+	int error = self->is_harmed_by_probes ? dpdk_socket_check_exists(self) : private_probe(self->path, self->type);
 
 	if (error == 0 && self->claim_fd < 0)
 		self->claim_fd = dpdk_socket_claim(self->path, "client");
 	if (error != 0) {
 		snprintf(why, size,
-			 "no server on %s (%s): start the server, or name its socket with port.dev=", self->path,
+			 "no server on %s (%s): start the server, or specify its socket with port.dev=", self->path,
 			 xk_error(error));
 		return error;
 	}
 	if (self->claim_fd < 0)
-		snprintf(why, size, "the server on %s has another client: end that one first", self->path);
+		snprintf(why, size, "the server on %s has another client: stop that one first", self->path);
 	return self->claim_fd < 0 ? self->claim_fd : 0;
 }
 
-/* Serves signals and control for a while. Returns false if a callback has broken the loop. */
+/* Serves signals and control for one retry interval. Returns false if a callback broke the loop. */
 static bool
 dpdk_socket_pause(struct event_base *events)
 {

@@ -1,11 +1,11 @@
 /*
- * tap.c - link `tap`: the peer is this machine's operating system, through an interface made for the port, or a host
+ * tap.c - link `tap`: the peer is this machine's operating system, through an interface created for the port, or a host
  * that the interface is bridged to.
  *
- * The interface is the other end of the cable, so our end has another link address: otherwise, a bridge could not tell
- * them apart. The descriptor of /dev/net/tun is read and written here, not by DPDK's driver, which cannot open a
- * single-queue tap, receives only after a real-time signal, and does not follow an interface that was deleted and made
- * again. The descriptor stays valid when the interface moves.
+ * The interface is the other end of the cable, so our end has another link address: otherwise a bridge could not
+ * distinguish them. The descriptor of /dev/net/tun is read and written here, not by DPDK's driver, which cannot open a
+ * single-queue tap, receives only after a real-time signal, and does not follow an interface that was deleted and
+ * created again. The descriptor stays valid when the interface moves.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -51,7 +51,7 @@ dpdk_tap_receive(struct dpdk_port *port, struct rte_mbuf **frames, unsigned max)
 
 		if (m == NULL) /* the frame stays in the interface */
 			break;
-		/* The kernel truncates frames silently: the byte after the buffer shows it. */
+		/* The kernel truncates frames silently; a byte after the buffer detects that. */
 		pieces[0] = (struct iovec){ rte_pktmbuf_mtod(m, void *), rte_pktmbuf_tailroom(m) };
 		pieces[1] = (struct iovec){ &rest, sizeof(rest) };
 		got = readv(self->fd, pieces, 2);
@@ -108,7 +108,7 @@ dpdk_tap_transmit(struct dpdk_port *port, struct rte_mbuf **frames, unsigned cou
 
 /* ---- opening and closing ---- */
 
-/* Takes the interface of this name, which is made if there is none, or one queue of it. Returns 0 or -errno. */
+/* Takes the interface of this name, creating it if needed, or one queue of it. Returns 0 or -errno. */
 static int
 dpdk_tap_take(const struct dpdk_tap *self, const char *name)
 {
@@ -119,29 +119,29 @@ dpdk_tap_take(const struct dpdk_tap *self, const char *name)
 		return 0;
 	if (errno != EINVAL)
 		return -errno;
-	request.ifr_flags |= IFF_MULTI_QUEUE; /* the interface was made with several queues */
+	request.ifr_flags |= IFF_MULTI_QUEUE; /* the interface was created with several queues */
 	return ioctl(self->fd, TUNSETIFF, &request) == 0 ? 0 : -errno;
 }
 
 static int
-dpdk_tap_say(const struct dpdk_tap *self, int error, char *why, size_t size)
+dpdk_tap_explain(const struct dpdk_tap *self, int error, char *why, size_t size)
 {
-	const char *name = self->interface.wanted;
+	const char *name = self->interface.given_name;
 
 	if (error == -EINVAL && self->interface.now.index != 0)
-		snprintf(why, size, "%s is no tap: use link af_packet for other interfaces", name);
+		snprintf(why, size, "%s is not a tap: use link af_packet for other interfaces", name);
 	else if (error == -EBUSY)
 		snprintf(why, size,
-			 "another program has the tap %s: end it, or take another name with port.dev=", name);
+			 "another program has the tap %s: stop it, or use another name with port.dev=", name);
 	else if (error == -EPERM)
 		snprintf(why, size, "the tap %s belongs to another user", name);
 	else
-		snprintf(why, size, "the kernel makes no tap called %s: %s", name, xk_error(error));
+		snprintf(why, size, "the kernel creates no tap called %s: %s", name, xk_error(error));
 	return error;
 }
 
 static int
-dpdk_tap_switch_on(const char *name)
+dpdk_tap_bring_up(const char *name)
 {
 	struct ifreq request = { .ifr_flags = 0 };
 	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), error = -errno;
@@ -170,9 +170,10 @@ dpdk_tap_open(struct dpdk_port *port, const struct xk_dpdk_port_config *config, 
 	self->fd = open(dpdk_tap_tun, O_RDWR | O_CLOEXEC | O_NONBLOCK);
 	if (self->fd < 0) {
 		error = -errno;
-		snprintf(why, size,
-			 "%s cannot be opened (%s): load the module (modprobe tun), or give it to the container",
-			 dpdk_tap_tun, xk_error(error));
+		snprintf(
+			why, size,
+			"%s cannot be opened (%s): load the module (modprobe tun), or pass the device to the container",
+			dpdk_tap_tun, xk_error(error));
 		return error;
 	}
 	error = dpdk_interface_may(CAP_NET_ADMIN, "link tap", why, size);
@@ -180,14 +181,14 @@ dpdk_tap_open(struct dpdk_port *port, const struct xk_dpdk_port_config *config, 
 		return error;
 	error = dpdk_tap_take(self, config->device);
 	if (error != 0)
-		return dpdk_tap_say(self, error, why, size);
-	error = dpdk_tap_switch_on(config->device);
+		return dpdk_tap_explain(self, error, why, size);
+	error = dpdk_tap_bring_up(config->device);
 	if (error != 0) {
-		snprintf(why, size, "the tap %s cannot be switched on: %s", config->device, xk_error(error));
+		snprintf(why, size, "the tap %s cannot be brought up: %s", config->device, xk_error(error));
 		return error;
 	}
 	if (port->base.address == 0)
-		port->base.address = dpdk_address_invent(config->device);
+		port->base.address = dpdk_address_generate(config->device);
 	port->device->can_chain = true;
 	dpdk_port_watch_fd(port, self->fd);
 	return dpdk_interface_attach(port, why, size);
@@ -199,15 +200,15 @@ dpdk_tap_reopen(struct dpdk_port *port, char *why, size_t size)
 	const struct dpdk_tap *self = port->device->state;
 	int error = dpdk_tap_take(self, self->interface.now.name);
 
-	return error == 0 ? 0 : dpdk_tap_say(self, error, why, size);
+	return error == 0 ? 0 : dpdk_tap_explain(self, error, why, size);
 }
 
 static int
-dpdk_tap_space(struct dpdk_port *port)
+dpdk_tap_netns(struct dpdk_port *port)
 {
-	int space = ioctl(((struct dpdk_tap *)port->device->state)->fd, TUNGETDEVNETNS);
+	int netns = ioctl(((struct dpdk_tap *)port->device->state)->fd, TUNGETDEVNETNS);
 
-	return space < 0 ? -errno : space;
+	return netns < 0 ? -errno : netns;
 }
 
 static int
@@ -240,6 +241,6 @@ const struct dpdk_link dpdk_link_tap = {
 	.transmit = dpdk_tap_transmit,
 	.is_other_end = true,
 	.reopen = dpdk_tap_reopen,
-	.space = dpdk_tap_space,
+	.netns = dpdk_tap_netns,
 	.name = dpdk_tap_name,
 };

@@ -17,20 +17,20 @@
 
 enum {
 	TELEMETRY_NAME = 128,
-	TELEMETRY_EDGES = 64, /* in an answer, which DPDK limits to 16 KB */
+	TELEMETRY_EDGES = 64, /* per answer, which DPDK limits to 16 KB */
 };
 
 static struct {
 	pthread_mutex_t lock;
 	struct xk_kernel *kernel; /* NULL: none */
-	void (*asked)(void *context);
+	void (*before_answer)(void *context);
 	void *context;
 	bool is_registered;
 } telemetry = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 /* ---- answers ---- */
 
-/* Joins two texts into a key, with `_` for characters that DPDK does not allow. */
+/* Joins two strings into a key, with `_` for characters that DPDK does not allow. */
 static const char *
 telemetry_key(char key[TELEMETRY_NAME], const char *first, const char *second)
 {
@@ -146,7 +146,7 @@ telemetry_drivers(struct xk_kernel *kernel, const char *params, struct rte_tel_d
 	return 0;
 }
 
-/* ---- what DPDK calls ---- */
+/* ---- handlers for DPDK ---- */
 
 static const struct telemetry_command {
 	const char *name;
@@ -160,7 +160,7 @@ static const struct telemetry_command {
 	{ "/xkernel/drivers", telemetry_drivers, "Counts of each driver. No parameters" },
 };
 
-/* Answers under the lock, so that the kernel is not freed meanwhile. */
+/* Answers with the lock held, so that the kernel is not freed meanwhile. */
 static int
 telemetry_answer(const char *name, const char *params, struct rte_tel_data *answer)
 {
@@ -169,7 +169,7 @@ telemetry_answer(const char *name, const char *params, struct rte_tel_data *answ
 	pthread_mutex_lock(&telemetry.lock);
 	for (size_t i = 0; telemetry.kernel != NULL && i < XK_ARRAY_LENGTH(telemetry_commands); i++)
 		if (strcmp(telemetry_commands[i].name, name) == 0) {
-			telemetry.asked(telemetry.context);
+			telemetry.before_answer(telemetry.context);
 			status = telemetry_commands[i].answer(telemetry.kernel, params, answer);
 			break;
 		}
@@ -178,7 +178,7 @@ telemetry_answer(const char *name, const char *params, struct rte_tel_data *answ
 }
 
 int
-xk_dpdk_telemetry_begin(struct xk_kernel *kernel, void (*asked)(void *context), void *context)
+xk_dpdk_telemetry_begin(struct xk_kernel *kernel, void (*before_answer)(void *context), void *context)
 {
 	int error;
 
@@ -190,7 +190,7 @@ xk_dpdk_telemetry_begin(struct xk_kernel *kernel, void (*asked)(void *context), 
 	if (error == 0) {
 		telemetry.is_registered = true;
 		telemetry.kernel = kernel;
-		telemetry.asked = asked;
+		telemetry.before_answer = before_answer;
 		telemetry.context = context;
 	}
 	pthread_mutex_unlock(&telemetry.lock);

@@ -46,7 +46,7 @@ dpdk_virtio_lanes(struct dpdk_device *device, bool up)
 	if (!up)
 		device->enabled[0] = device->enabled[1] = 0;
 	while (up && rte_eth_vhost_get_queue_event(device->id, &event) == 0) {
-		if (event.queue_id >= device->port_count) /* a client may enable what is not there */
+		if (event.queue_id >= device->port_count) /* a client may enable queues that do not exist */
 			continue;
 		device->enabled[event.rx] &= ~(UINT32_C(1) << event.queue_id);
 		device->enabled[event.rx] |= (uint32_t)event.enable << event.queue_id;
@@ -60,10 +60,10 @@ static const struct rte_vhost_device_ops dpdk_virtio_nothing;
 
 /*
  * Wakes DPDK's vhost thread, which may sleep for up to a second before it polls a new listening socket. A connection
- * made by DPDK itself wakes it; so this listens at a second path for a moment and makes DPDK connect there.
+ * that DPDK itself makes wakes it, so this listens at a second path for a moment and makes DPDK connect there.
  */
 static void
-dpdk_virtio_hurry(const char *path)
+dpdk_virtio_wake_vhost(const char *path)
 {
 	char beside[sizeof(((struct sockaddr_un *)NULL)->sun_path)];
 	struct sockaddr_un address;
@@ -102,7 +102,7 @@ dpdk_virtio_configured(struct dpdk_device *device)
 	self->owns_path = true;
 	if (rte_vhost_driver_disable_features(self->path, unwanted) != 0)
 		return -EIO;
-	dpdk_virtio_hurry(self->path);
+	dpdk_virtio_wake_vhost(self->path);
 	return 0;
 }
 
@@ -120,7 +120,7 @@ dpdk_virtio_serve(struct dpdk_port *port, char *why, size_t size)
 	dpdk_device_name(device, dpdk_virtio_server);
 	snprintf(arguments, sizeof(arguments), "iface=%s,queues=%u", self->path, device->port_count);
 	mask = dpdk_umask_private();
-	error = dpdk_device_plug(device, arguments, "DPDK makes no vhost device", why, size);
+	error = dpdk_device_plug(device, arguments, "DPDK creates no vhost device", why, size);
 	if (error == 0)
 		error = dpdk_device_start(device, why, size);
 	dpdk_umask_restore(mask);
@@ -129,7 +129,7 @@ dpdk_virtio_serve(struct dpdk_port *port, char *why, size_t size)
 
 /* ---- the client ---- */
 
-/* Fails with -ERANGE if the server has fewer lanes: DPDK would leave frames in queues that nobody serves. */
+/* Fails with -ERANGE if the server has fewer lanes: DPDK would leave frames in queues that have no driver. */
 static int
 dpdk_virtio_check_lanes(const struct dpdk_device *device, char *why, size_t size)
 {
@@ -142,7 +142,7 @@ dpdk_virtio_check_lanes(const struct dpdk_device *device, char *why, size_t size
 	if (device->port_count <= most)
 		return 0;
 	snprintf(why, size,
-		 "the server on %s has %u queue%s, and this host has %u drivers: take fewer, or give it more",
+		 "the server on %s has %u queue%s, and this host has %u drivers: use fewer, or give the server more",
 		 self->path, most, most == 1 ? "" : "s", device->port_count);
 	return -ERANGE;
 }
@@ -159,7 +159,7 @@ dpdk_virtio_attach(struct dpdk_port *port, char *why, size_t size)
 	len = snprintf(arguments, sizeof(arguments), "path=%s,queue_size=%d", self->path, DPDK_DEVICE_RING);
 	if (port->device->port_count > 1)
 		snprintf(arguments + len, sizeof(arguments) - (size_t)len, ",queues=%u,cq=1", port->device->port_count);
-	snprintf(what, sizeof(what), "the server on %s does not take a virtio device", self->path);
+	snprintf(what, sizeof(what), "the server on %s does not accept a virtio device", self->path);
 	return dpdk_device_plug(port->device, arguments, what, why, size);
 }
 
@@ -174,15 +174,15 @@ dpdk_virtio_open(struct dpdk_port *port, const struct xk_dpdk_port_config *confi
 	if (error != 0)
 		return error;
 	self = port->device->state;
-	port->device->tells_link = true;
+	port->device->reports_link = true;
 	port->device->spreads = port->device->port_count > 1;
-	port->base.address = dpdk_address_invent(self->path) | config->end;
+	port->base.address = dpdk_address_generate(self->path) | config->end;
 	if (config->end == XK_DPDK_SERVER)
 		return dpdk_virtio_serve(port, why, size);
 	error = dpdk_eal_check_shared(why, size);
 	if (error != 0)
 		return error;
-	port->device->is_read_outside = true; /* the server copies from this process's memory */
+	port->device->is_read_by_others = true; /* the server copies from this process's memory */
 	dpdk_device_name(port->device, dpdk_virtio_client);
 	error = dpdk_socket_await(port, config->wait_ms, dpdk_virtio_attach, why, size);
 	if (error != 0)

@@ -2,8 +2,8 @@
  * xdp.c - link `af_xdp`: queue 0 of a network interface of the operating system, by an XDP socket. Its frames go to the
  * port instead of the operating system.
  *
- * DPDK's driver has no interrupts, but its socket, found among the process's descriptors, becomes readable. The
- * kernel writes frames into a pool of the device's own: the driver does not return buffers that the kernel still has
+ * DPDK's driver has no interrupts, but its socket, found among the process's descriptors, becomes readable. The kernel
+ * writes frames into a pool of the device's own, because the driver does not return buffers that the kernel still has
  * at the end. The driver copies frames to send into that pool.
  */
 #include <dlfcn.h>
@@ -24,7 +24,7 @@
 
 enum { DPDK_XDP_ARGUMENTS = 96, DPDK_XDP_BUFFERS = 4096, DPDK_XDP_TRIES = 20, DPDK_XDP_PAUSE_US = 50000 };
 
-/* DPDK's driver leaks 80 bytes of the XDP library's, which the leak sanitizer should not report. */
+/* DPDK's driver leaks 80 bytes of the XDP library, which the leak sanitizer should not report. */
 #ifdef XK_CONTEXT_ASAN
 #include <sanitizer/lsan_interface.h>
 #else
@@ -41,12 +41,12 @@ enum { DPDK_XDP_ARGUMENTS = 96, DPDK_XDP_BUFFERS = 4096, DPDK_XDP_TRIES = 20, DP
 
 struct dpdk_xdp {
 	struct dpdk_interface interface; /* with DPDK's socket */
-	struct dpdk_gate gate;
-	_Atomic uint64_t missed; /* the kernel's count at the last look */
+	struct dpdk_guard guard;
+	_Atomic uint64_t missed; /* the kernel's count at the last reading */
 };
 
 static int
-dpdk_xdp_say_nothing(int level, const char *format, va_list arguments)
+dpdk_xdp_print_nothing(int level, const char *format, va_list arguments)
 {
 	(void)level;
 	(void)format;
@@ -55,12 +55,12 @@ dpdk_xdp_say_nothing(int level, const char *format, va_list arguments)
 }
 
 /*
- * Silences the libraries that load the XDP program, which print their attempts on standard error. DPDK's driver links
- * them, so they are loaded if the driver is. Also disables their dispatcher, which shares an interface among programs
- * by files that a killed process would leave.
+ * Silences the libraries that load the XDP program, which print their attempts on standard error. They are loaded with
+ * DPDK's driver, which links them. Also disables their dispatcher, which shares an interface among programs by files
+ * that a killed process would leave behind.
  */
 static void
-dpdk_xdp_quiet(void)
+dpdk_xdp_silence(void)
 {
 	static const char *const libraries[][2] = { { "libxdp.so.1", "libxdp_set_print" },
 						    { "libbpf.so.1", "libbpf_set_print" } };
@@ -73,7 +73,7 @@ dpdk_xdp_quiet(void)
 			continue;
 		*(void **)&set_print = dlsym(library, libraries[i][1]);
 		if (set_print != NULL)
-			set_print(dpdk_xdp_say_nothing);
+			set_print(dpdk_xdp_print_nothing);
 		dlclose(library);
 	}
 	setenv("LIBXDP_SKIP_DISPATCHER", "1", 0);
@@ -91,16 +91,16 @@ dpdk_xdp_start(struct dpdk_device *device, const char *interface, char *why, siz
 	dpdk_device_name(device, "net_af_xdp");
 	snprintf(arguments, sizeof(arguments), "iface=%s,busy_budget=0", interface);
 	__lsan_disable();
-	error = dpdk_device_plug(device, arguments, "DPDK makes no af_xdp device", why, size);
+	error = dpdk_device_plug(device, arguments, "DPDK creates no af_xdp device", why, size);
 	if (error == 0)
 		error = dpdk_device_start(device, why, size);
 	__lsan_enable();
 	return error;
 }
 
-/* Retries for a while: the kernel frees a queue a moment after the last socket on it was closed, without a notice. */
+/* Retries for a while: the kernel frees a queue a moment after its last socket was closed, without notification. */
 static int
-dpdk_xdp_start_patiently(struct dpdk_device *device, const char *interface, char *why, size_t size)
+dpdk_xdp_start_with_retries(struct dpdk_device *device, const char *interface, char *why, size_t size)
 {
 	int error = dpdk_xdp_start(device, interface, why, size);
 
@@ -115,7 +115,7 @@ dpdk_xdp_start_patiently(struct dpdk_device *device, const char *interface, char
 	return error;
 }
 
-/* Makes the device on the interface, and finds its socket. */
+/* Creates the device on the interface, and finds its socket. */
 static int
 dpdk_xdp_take(struct dpdk_port *port, const char *name, char *why, size_t size)
 {
@@ -127,15 +127,15 @@ dpdk_xdp_take(struct dpdk_port *port, const char *name, char *why, size_t size)
 	if (!dpdk_descriptors_find(&before, AF_XDP)) {
 		snprintf(why, size, "%s",
 			 before.count > 0 ? "this process has too many XDP sockets of its own: close some"
-					  : "the XDP socket would not be found: mount /proc, or use link af_packet");
+					  : "the XDP socket could not be found: mount /proc, or use link af_packet");
 		return -ENOENT;
 	}
-	error = dpdk_xdp_start_patiently(port->device, name, why, size);
+	error = dpdk_xdp_start_with_retries(port->device, name, why, size);
 	if (error != 0) {
 		size_t len = strlen(why);
 
 		snprintf(why + len, size - len,
-			 "; bridges and some drivers take no XDP socket: use link af_packet there");
+			 "; bridges and some drivers do not support XDP sockets: use link af_packet there");
 		return error;
 	}
 	fd = dpdk_descriptors_new(&before, AF_XDP);
@@ -162,8 +162,8 @@ dpdk_xdp_open(struct dpdk_port *port, const struct xk_dpdk_port_config *config, 
 	if (error != 0)
 		return error;
 	setrlimit(RLIMIT_MEMLOCK, &unlimited); /* the buffers count as locked memory */
-	dpdk_xdp_quiet();
-	port->gate = &self->gate;
+	dpdk_xdp_silence();
+	port->guard = &self->guard;
 	error = dpdk_xdp_take(port, config->device, why, size);
 	return error != 0 ? error : dpdk_interface_attach(port, why, size);
 }
@@ -190,7 +190,7 @@ dpdk_xdp_leave(struct dpdk_device *device)
 		interface->socket_fd = -1;
 }
 
-/* The XDP program and the socket's place went with the interface: a new device takes the new one. */
+/* Creates a new device: the XDP program and the socket's binding went with the old interface. */
 static int
 dpdk_xdp_reopen(struct dpdk_port *port, char *why, size_t size)
 {
@@ -198,16 +198,16 @@ dpdk_xdp_reopen(struct dpdk_port *port, char *why, size_t size)
 	struct dpdk_xdp *self = port->device->state;
 	int error;
 
-	/* The first device's pool may be in use as long as the process: the number of pools must be bounded. */
+	/* The old device's pool may stay in use until the process ends, so the number of pools must be bounded. */
 	if (platform->left_count == DPDK_POOLS) {
-		snprintf(why, size, "the interface was made again too often: restart the program");
+		snprintf(why, size, "the interface was recreated too often: restart the program");
 		return -ENOMEM;
 	}
-	dpdk_gate_shut(&self->gate);
+	dpdk_guard_shut(&self->guard);
 	dpdk_device_unplug(port->device);
 	dpdk_xdp_leave(port->device);
 	error = dpdk_xdp_take(port, self->interface.now.name, why, size);
-	dpdk_gate_open(&self->gate);
+	dpdk_guard_open(&self->guard);
 	return error;
 }
 

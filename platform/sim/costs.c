@@ -1,12 +1,12 @@
 /*
- * costs.c - costs of measured hosts. Protocols' own work is not included: add it to the graph with vwork.
+ * costs.c - costs of measured hosts, without the work of protocols: add that to the graph with vwork.
  *
  * decstation: a DECstation 5000/200; Björkman (1994), table 2. A thread handoff takes 30.7 us with regular processing
  * and 32.2 us with interrupt protocol processing, scheduling latency included; the difference is attributed to the
- * switch of stacks. A detachable stack takes 3.6 us to start.
+ * stack switch. A detachable stack takes 3.6 us to start.
  *
- * alpha: a 500 MHz Alpha with GM 1.1.3, whose driver polls; Chen and Watson (2000), table 1: Os and Or. GM itself runs on
- * the card (the link `lanai`).
+ * alpha: a 500 MHz Alpha with GM 1.1.3, whose driver polls; Chen and Watson (2000), table 1: Os and Or. GM itself runs
+ * on the card (the link `lanai`).
  *
  * modern: a virtual machine of 2026, one core, measured with `udptest --cores 0,0`.
  */
@@ -50,9 +50,9 @@ static const struct xk_setting costs_settings[] = { XK_SIM_COSTS(COSTS_SETTING){
 /* ---- as text ---- */
 
 static void
-costs_expect_cost(const char *word, char *why, size_t room)
+costs_explain(const char *item, char *why, size_t room)
 {
-	size_t used = (size_t)snprintf(why, room, "\"%.40s\": expected NAME=TIME, NAME one of ", word);
+	size_t used = (size_t)snprintf(why, room, "\"%.40s\": expected NAME=TIME, NAME one of ", item);
 
 	for (unsigned i = 0; costs_settings[i].name != NULL && used < room; i++)
 		used += (size_t)snprintf(why + used, room - used, "%s%s", i == 0 ? "" : ", ", costs_settings[i].name);
@@ -60,16 +60,16 @@ costs_expect_cost(const char *word, char *why, size_t room)
 
 /* Parses one cost: "thread_switch=5us". */
 static int
-costs_parse_cost(char *word, struct xk_sim_costs *costs, char *why, size_t room)
+costs_parse_cost(char *item, struct xk_sim_costs *costs, char *why, size_t room)
 {
 	const struct xk_setting *setting = costs_settings;
-	char *value = strchr(word, '='), what[XK_SIM_COSTS_WHY];
-	size_t len = strcspn(word, "=");
+	char *value = strchr(item, '='), what[XK_SIM_COSTS_WHY];
+	size_t len = strcspn(item, "=");
 
-	while (setting->name != NULL && (strlen(setting->name) != len || memcmp(setting->name, word, len) != 0))
+	while (setting->name != NULL && (strlen(setting->name) != len || memcmp(setting->name, item, len) != 0))
 		setting++;
 	if (value == NULL || setting->name == NULL) {
-		costs_expect_cost(word, why, room);
+		costs_explain(item, why, room);
 		return -EINVAL;
 	}
 	if (xk_setting_parse(setting, value + 1, costs, what, sizeof(what)) == 0)
@@ -83,7 +83,7 @@ xk_sim_costs_parse(const char *text, struct xk_sim_costs *costs, char *why, size
 {
 	struct xk_sim_costs parsed = { 0 };
 	const struct xk_sim_costs_preset *preset;
-	char copy[COSTS_TEXT], *rest = copy, *word;
+	char copy[COSTS_TEXT], *rest = copy, *item;
 	size_t used;
 	int err = 0;
 
@@ -92,20 +92,20 @@ xk_sim_costs_parse(const char *text, struct xk_sim_costs *costs, char *why, size
 		return -EINVAL;
 	}
 	memcpy(copy, text, strlen(text) + 1);
-	word = strsep(&rest, ",");
-	preset = xk_sim_costs_find(word);
+	item = strsep(&rest, ",");
+	preset = xk_sim_costs_find(item);
 	if (preset != NULL) {
 		parsed = preset->costs;
-		word = strsep(&rest, ",");
-	} else if (strchr(word, '=') == NULL) {
+		item = strsep(&rest, ",");
+	} else if (strchr(item, '=') == NULL) {
 		used = (size_t)snprintf(why, room, "expected one of ");
 		for (preset = costs_presets; preset->name != NULL && used < room; preset++)
 			used += (size_t)snprintf(why + used, room - used, "%s%s", preset == costs_presets ? "" : ", ",
 						 preset->name);
 		return -EINVAL;
 	}
-	for (; err == 0 && word != NULL; word = strsep(&rest, ","))
-		err = costs_parse_cost(word, &parsed, why, room);
+	for (; err == 0 && item != NULL; item = strsep(&rest, ","))
+		err = costs_parse_cost(item, &parsed, why, room);
 	if (err == 0)
 		*costs = parsed;
 	return err;

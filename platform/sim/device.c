@@ -1,6 +1,6 @@
 /*
  * device.c - hosts' devices and links: frames pass through the link's model, arrive at their time, and wait for the
- * driver. Frames under way are plain bytes, so that hosts share nothing.
+ * driver. Frames in flight are plain bytes, so hosts share nothing.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -36,9 +36,9 @@ device_record(struct sim_device *device, enum xk_sim_event event, uint64_t numbe
 						 .number = number });
 }
 
-/* ---- frames under way ---- */
+/* ---- frames in flight ---- */
 
-/* Returns a frame with room for len bytes, a kept one if it is short, or NULL without memory. */
+/* Returns a frame with room for len bytes, recycled if it is short, or NULL without memory. */
 static struct sim_frame *
 frame_alloc(struct xk_sim *sim, size_t len)
 {
@@ -86,9 +86,12 @@ device_lose(struct sim_device *device, struct sim_frame *frame, uint64_t *counte
 	frame_free(device->host->sim, frame);
 }
 
-/* Returns when the device's card has worked so long on a frame that is there at now_ns: one frame at a time. */
+/*
+ * Returns the time at which the device's card, which handles one frame at a time, finishes work_ns of work on a frame
+ * available at now_ns.
+ */
 static uint64_t
-device_card(struct sim_device *device, uint64_t now_ns, uint64_t work_ns)
+device_card_done_ns(struct sim_device *device, uint64_t now_ns, uint64_t work_ns)
 {
 	if (device->card_free_ns < now_ns)
 		device->card_free_ns = now_ns;
@@ -96,7 +99,7 @@ device_card(struct sim_device *device, uint64_t now_ns, uint64_t work_ns)
 	return device->card_free_ns;
 }
 
-/* Hands a frame that has arrived to the driver. */
+/* Hands an arrived frame to the driver. */
 static void
 device_deliver(struct sim_timer *timer)
 {
@@ -134,7 +137,7 @@ device_fire(struct sim_timer *timer)
 		return;
 	}
 	timer->fire = device_deliver;
-	xk_assert(sim_timer_set(sim, timer, device_card(device, sim->now_ns, work_ns)) == 0);
+	xk_assert(sim_timer_set(sim, timer, device_card_done_ns(device, sim->now_ns, work_ns)) == 0);
 }
 
 static struct sim_frame *
@@ -152,8 +155,8 @@ device_next(struct sim_device *device)
 }
 
 /*
- * Returns true if the host starts a stack for each frame: in IPP mode. While a boot waits, the host has no kernel yet,
- * but the port has a receiver.
+ * Returns true if the host starts a stack for each frame: in IPP mode. A host that is still booting has no kernel yet,
+ * but its port may have a receiver.
  */
 static bool
 device_starts_stacks(const struct xk_port *port, const struct xk_sim_host *host)
@@ -206,7 +209,7 @@ struct device_sending {
 	uint64_t number;
 };
 
-/* Returns a copy of the frame being sent, at `device`, with a timer that fires at at_ns. */
+/* Returns a copy of the frame being sent, for `device`, with a timer that fires at at_ns. */
 static struct sim_frame *
 device_schedule(struct sim_device *device, void (*fire)(struct sim_timer *timer), uint64_t at_ns,
 		const struct device_sending *sending)
@@ -240,7 +243,7 @@ device_arrive(void *context, const struct sim_arrival *arrival)
 			frame->bytes[arrival->offset + i] ^= arrival->flip[i];
 }
 
-/* Sends a frame that has waited for the link, unless its host has gone down. */
+/* Sends a frame that was waiting for the link, unless its host has gone down. */
 static void
 device_begin(struct sim_timer *timer)
 {
@@ -277,9 +280,9 @@ device_send(struct sim_device *device, const uint8_t *bytes, size_t len, uint64_
 	frame->boot = device->host->boots;
 }
 
-/* The card has done its part of a frame: it is sent, unless its host has gone down. */
+/* Sends a frame that the card has processed, unless its host has gone down. */
 static void
-device_carded(struct sim_timer *timer)
+device_card_done(struct sim_timer *timer)
 {
 	struct sim_frame *frame = xk_container_of(timer, struct sim_frame, timer);
 	struct sim_device *device = frame->device;
@@ -294,23 +297,23 @@ device_carded(struct sim_timer *timer)
 }
 
 bool
-sim_frame_forget(struct xk_sim *sim, struct sim_timer *timer)
+sim_frame_discard(struct xk_sim *sim, struct sim_timer *timer)
 {
 	if (timer->fire != device_fire && timer->fire != device_deliver && timer->fire != device_begin &&
-	    timer->fire != device_carded)
+	    timer->fire != device_card_done)
 		return false;
 	frame_free(sim, xk_container_of(timer, struct sim_frame, timer));
 	return true;
 }
 
-/* Sends the frame when the card has worked on it; the processor waits for that if it is to. */
+/* Sends the frame after the card has processed it; with `waits`, the processor waits for that. */
 static void
-device_give(struct sim_device *device, const uint8_t *bytes, size_t len, uint64_t now_ns, uint64_t work_ns)
+device_send_by_card(struct sim_device *device, const uint8_t *bytes, size_t len, uint64_t now_ns, uint64_t work_ns)
 {
 	const struct device_sending sending = { .bytes = bytes, .len = len };
 	const struct sim_link_config *config = &device->link->config;
-	uint64_t at_ns = device_card(device, now_ns, work_ns);
-	struct sim_frame *frame = device_schedule(device, device_carded, at_ns, &sending);
+	uint64_t at_ns = device_card_done_ns(device, now_ns, work_ns);
+	struct sim_frame *frame = device_schedule(device, device_card_done, at_ns, &sending);
 
 	frame->boot = device->host->boots;
 	device->card_count++;
@@ -338,9 +341,12 @@ device_write(struct sim_device *device, const struct xk_msg *m)
 		bytes = host->sim->scratch;
 	}
 	if (card_ns > 0) {
-		device_give(device, bytes, len, now_ns, card_ns);
+		device_send_by_card(device, bytes, len, now_ns, card_ns);
 	} else {
-		/* The clock of a thread that owes time is ahead of others', but the model's must not go back. */
+		/*
+		 * A thread's clock includes the time it owes, and may be ahead of others'; the model's must not go
+		 * back.
+		 */
 		if (device->link->last_ns < now_ns)
 			device->link->last_ns = now_ns;
 		device_send(device, bytes, len, device->link->last_ns);

@@ -1,6 +1,4 @@
-/*
- * hosts.c - simulated hosts: each is a platform for a kernel, which a boot makes and a crash frees.
- */
+/* hosts.c - simulated hosts: each is a platform for a kernel, which a boot creates and a crash frees. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -118,7 +116,7 @@ xk_sim_crash(struct xk_sim_host *host)
 	host->kernel = NULL;
 	xk_assert(host->processor.threads == NULL);
 	left = memory_buffers_out(&host->memory.platform);
-	/* A leak is reported once and must not count against the next boot. */
+	/* A leak is reported once, and must not count against the next boot. */
 	memory_forget_out(&host->memory);
 	return left;
 }

@@ -1,6 +1,6 @@
 /*
- * link.c - the path of a frame through a link: when its transmission begins, when it reaches each receiver, and which
- * faults it meets.
+ * link.c - models a frame's transmission through a link: when it begins, when it reaches each receiver, and which
+ * faults it suffers.
  *
  * Random draws for one frame and receiver, in this order: loss, length of the burst; corruption, its place and bits;
  * duplication; reordering, its delay; the delay of the duplicate. A probability of 0 or 1 is not drawn.
@@ -18,7 +18,8 @@ enum { LINK_HEADER_LEN = 14 }; /* of Ethernet */
 #define LINK_GROUP (UINT64_C(1) << 40)
 
 /*
- * Transmission times of the frames that wait in a switch, earliest first: a ring, allocated when a frame has to wait.
+ * Transmission times of the frames that wait in a switch, earliest first: a ring, allocated when a frame first has to
+ * wait.
  */
 struct link_queue {
 	uint64_t *begins_ns;
@@ -31,7 +32,7 @@ struct link_station {
 	uint64_t down_free_ns; /* the same for the switch's wire to the station */
 	uint64_t last_ns;      /* arrival of the latest frame; no other may arrive earlier */
 	uint32_t waiting;      /* frames sent whose transmission has not begun */
-	uint32_t burst;        /* frames to the station still to be lost */
+	uint32_t burst;        /* number of further frames to the station to lose */
 	bool cut_sends, cut_receives;
 	struct link_queue queue; /* in the switch */
 };
@@ -46,12 +47,12 @@ struct sim_link {
 	struct sim_link_counts counts;
 	struct link_station *stations;
 	uint32_t station_count, station_room;
-	/* Hash table: address << 16 | station, or 0. Twice as many slots as there is room for stations, a power of two. */
+	/* Hash table: address << 16 | station, or 0. Has twice as many slots as `stations` has room; a power of two. */
 	uint64_t *slots;
 	uint32_t slot_count;
 };
 
-/* A frame whose transmission begins, on its way to one receiver after the other. */
+/* A frame whose transmission begins, passed to one receiver after the other. */
 struct link_frame {
 	struct sim_link *link;
 	unsigned from;
@@ -100,7 +101,7 @@ link_station_find(const struct sim_link *link, uint64_t address)
 	return -1;
 }
 
-/* Enters the station into the table, which has a free slot. */
+/* Enters the station into the table, which must have a free slot. */
 static void
 link_slot_put(struct sim_link *link, uint32_t station)
 {
@@ -213,9 +214,9 @@ sim_link_counts_of(const struct sim_link *link)
 
 /* ---- faults ---- */
 
-enum link_happens { LINK_CORRUPT = 1 << 0, LINK_REORDER = 1 << 1, LINK_DUPLICATE = 1 << 2 };
+enum link_fault_bits { LINK_CORRUPT = 1 << 0, LINK_REORDER = 1 << 1, LINK_DUPLICATE = 1 << 2 };
 
-static const char *const link_happened[] = {
+static const char *const link_fault_names[] = {
 	[0] = NULL,
 	[LINK_CORRUPT] = "corrupt",
 	[LINK_REORDER] = "reorder",
@@ -224,7 +225,7 @@ static const char *const link_happened[] = {
 	[LINK_CORRUPT | LINK_DUPLICATE] = "corrupt+duplicate",
 };
 
-/* Loses the frame on its way to station `to`, where it would have arrived at at_ns. */
+/* Loses the frame to station `to`, where it would have arrived at at_ns. */
 static void
 link_lose(const struct link_frame *frame, unsigned to, uint64_t at_ns, const char *fault, uint64_t *count)
 {
@@ -237,7 +238,7 @@ link_lose(const struct link_frame *frame, unsigned to, uint64_t at_ns, const cha
 static void
 link_deliver(const struct link_frame *frame, struct sim_arrival *arrival, unsigned happened)
 {
-	arrival->fault = link_happened[happened];
+	arrival->fault = link_fault_names[happened];
 	frame->link->counts.delivered++;
 	frame->arrive(frame->context, arrival);
 }
@@ -258,7 +259,7 @@ link_loses(struct sim_link *link, struct link_station *to)
 
 /*
  * Flips the first and last bit of a span and some bits in between. The span has at most 15 bits: the Internet checksum
- * then always changes. 16 flipped bits could turn a word of zeros into ones, which the checksum cannot tell apart.
+ * then always changes. 16 flipped bits could turn 0x0000 into 0xffff, which are the same to the checksum.
  */
 static void
 link_corrupt(struct sim_link *link, size_t len, struct sim_arrival *arrival)
@@ -284,7 +285,7 @@ link_late(struct sim_link *link, uint64_t at_ns)
 	return link_after(at_ns, 1 + sim_random_below(&link->random, link->config.reorder_ns));
 }
 
-/* Delivers the frame to station `to` at at_ns, with the faults that chance brings. */
+/* Delivers the frame to station `to` at at_ns, with randomly drawn faults. */
 static void
 link_fault(const struct link_frame *frame, unsigned to, uint64_t at_ns)
 {
@@ -345,7 +346,7 @@ link_queue_grow(struct link_queue *queue)
 
 /*
  * Passes the frame through the switch to station `to` and sets *arrives_ns. Returns false if the queue is full. Frames
- * leave in the order in which they came: each begins when its predecessor has ended.
+ * leave in the order of arrival: each begins when its predecessor has ended.
  */
 static bool
 link_switch(const struct link_frame *frame, struct link_station *to, uint64_t *arrives_ns)
@@ -357,8 +358,8 @@ link_switch(const struct link_frame *frame, struct link_station *to, uint64_t *a
 
 	if (!link->config.cut_through) {
 		at_ns = link_after(at_ns, frame->time_ns);
-		time_ns = sim_link_frame_ns(&link->config,
-					    frame->len); /* it is all there, however slowly it was written */
+		/* the whole frame has arrived, however slowly it was written */
+		time_ns = sim_link_frame_ns(&link->config, frame->len);
 	}
 	begins_ns = at_ns;
 	while (queue->count > 0 && queue->begins_ns[queue->first] <= at_ns) {
@@ -397,7 +398,7 @@ link_reach(const struct link_frame *frame, unsigned to)
 		link_lose(frame, to, at_ns, "queue", &link->counts.queue);
 		return;
 	}
-	/* Frames stay in order even if the latency was lowered while they were under way. */
+	/* Frames stay in order even if the latency was lowered while they were in flight. */
 	if (at_ns < station->last_ns)
 		at_ns = station->last_ns;
 	station->last_ns = at_ns;

@@ -1,4 +1,4 @@
-/* link_settings.c - the settings of a link, their checks, the time that bytes take, and the presets. */
+/* link_settings.c - the settings of a link, their checks, transmission times, and the presets. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,7 +9,7 @@ enum {
 	LINK_RATE_MIN = 1000,
 	LINK_BYTES_MAX = 65535, /* overhead, gap and shortest frame */
 	LINK_CELL_MAX = 1024,
-	LINK_MTU_MIN = 68, /* RFC 791: the least that every link must carry */
+	LINK_MTU_MIN = 68, /* RFC 791: the minimum that every link must carry */
 	LINK_MTU_MAX = 65000,
 	LINK_QUEUE_MAX = 65536,
 	LINK_BURST_MAX = 65536,
@@ -32,9 +32,9 @@ const struct xk_setting sim_link_settings[] = {
 	LINK_SETTING(CHOICE, kind, "kind", "wire (two stations), shared (one medium for all), switch",
 		     .choices = link_kinds),
 	LINK_SETTING(RATE, rate, "rate", "bits per second; 0: frames take no time", .max = LINK_RATE_MAX),
-	LINK_SETTING(TIME, latency_ns, "latency",
-		     "from the last bit sent until arrival; for each of a switch's two wires", .max = LINK_TIME_MAX),
-	LINK_SETTING(TIME, latency_kb_ns, "latency_kb", "... and for each 1000 bytes of a frame, in its controllers",
+	LINK_SETTING(TIME, latency_ns, "latency", "from the last bit sent until arrival; per wire if there is a switch",
+		     .max = LINK_TIME_MAX),
+	LINK_SETTING(TIME, latency_kb_ns, "latency_kb", "... and for each 1000 bytes of a frame, in the controllers",
 		     .max = LINK_TIME_MAX),
 	LINK_SETTING(TIME, write_ns, "write", "the sender's processor writes a frame into its controller",
 		     .max = LINK_TIME_MAX),
@@ -42,12 +42,12 @@ const struct xk_setting sim_link_settings[] = {
 	LINK_SETTING(TIME, read_ns, "read", "the receiver's processor reads a frame from its controller",
 		     .max = LINK_TIME_MAX),
 	LINK_SETTING(TIME, read_kb_ns, "read_kb", "... and each 1000 bytes of it", .max = LINK_TIME_MAX),
-	LINK_SETTING(TIME, card_ns, "card", "the card's own processor works on a frame, one at a time, at each end",
+	LINK_SETTING(TIME, card_ns, "card", "the processor of each end's card works on a frame, one at a time",
 		     .max = LINK_TIME_MAX),
-	LINK_SETTING(TIME, card_kb_ns, "card_kb", "... and on 1000 bytes that it fetches from the host or stores there",
-		     .max = LINK_TIME_MAX),
+	LINK_SETTING(TIME, card_kb_ns, "card_kb",
+		     "... and on each 1000 bytes that it fetches from the host or stores there", .max = LINK_TIME_MAX),
 	LINK_SETTING(TIME, dma_ns, "dma",
-		     "... and to begin to fetch a frame that the host does not write; 0: it writes all",
+		     "... and to start fetching a frame that the host does not write; 0: it writes all",
 		     .max = LINK_TIME_MAX),
 	LINK_SETTING(UINT, pio, "pio", "with dma: bytes of the longest frame that the host writes",
 		     .max = LINK_BYTES_MAX),
@@ -67,7 +67,7 @@ const struct xk_setting sim_link_settings[] = {
 		     .max = LINK_QUEUE_MAX),
 	LINK_SETTING(BOOL, cut_through, "cut_through", "a switch forwards a frame while it is still arriving"),
 	LINK_SETTING(PROBABILITY, loss, "loss", "a frame does not arrive"),
-	LINK_SETTING(UINT, burst, "burst", "a loss takes 1 to this many frames to the same station in a row",
+	LINK_SETTING(UINT, burst, "burst", "a loss drops 1 to this many frames to the same station in a row",
 		     .max = LINK_BURST_MAX),
 	LINK_SETTING(PROBABILITY, corrupt, "corrupt", "some bits of a frame are flipped"),
 	LINK_SETTING(PROBABILITY, duplicate, "duplicate", "a frame arrives twice"),
@@ -92,7 +92,7 @@ sim_link_set(struct sim_link_config *config, const char *name, const char *text,
 int
 sim_link_parse(const char *text, struct sim_link_config *config, char *why, size_t why_len)
 {
-	char copy[LINK_TEXT], *rest = copy, *word, *value;
+	char copy[LINK_TEXT], *rest = copy, *item, *value;
 	const struct sim_link_preset *preset;
 	struct sim_link_config parsed;
 	const char *wrong;
@@ -103,20 +103,21 @@ sim_link_parse(const char *text, struct sim_link_config *config, char *why, size
 		return -EINVAL;
 	}
 	memcpy(copy, text, strlen(text) + 1);
-	word = strsep(&rest, ",");
-	preset = sim_link_preset_find(word);
+	item = strsep(&rest, ",");
+	preset = sim_link_preset_find(item);
 	if (preset == NULL) {
-		snprintf(why, why_len, "there is no link \"%.40s\"; docs/links.md lists them", word);
+		snprintf(why, why_len, "there is no link \"%.40s\"; docs/links.md lists them", item);
 		return -EINVAL;
 	}
 	parsed = preset->config;
-	while (err == 0 && (word = strsep(&rest, ",")) != NULL) {
-		value = strchr(word, '=');
+	while (err == 0 && (item = strsep(&rest, ",")) != NULL) {
+		value = strchr(item, '=');
 		if (value != NULL)
 			*value++ = '\0';
-		err = value == NULL ? -ENOENT : sim_link_set(&parsed, word, value, why, why_len);
+		err = value == NULL ? -ENOENT : sim_link_set(&parsed, item, value, why, why_len);
 		if (err == -ENOENT)
-			snprintf(why, why_len, "\"%.40s\": expected a setting of docs/links.md and =", word);
+			snprintf(why, why_len, "\"%.40s\": expected SETTING=VALUE, with a setting of docs/links.md",
+				 item);
 	}
 	wrong = err == 0 ? sim_link_check(&parsed) : NULL;
 	if (wrong != NULL)
@@ -152,21 +153,21 @@ sim_link_check(const struct sim_link_config *config)
 	const struct xk_setting *outside = link_outside(config);
 
 	if (config->kind > SIM_LINK_SWITCH)
-		return "kind is none of wire, shared, switch";
+		return "kind is not wire, shared or switch";
 	if (outside != NULL)
 		return outside->min == 0 ? "a value is too large" : "mtu is not 68 to 65000, or queue not 1 to 65536";
 	if (config->rate != 0 && config->rate < LINK_RATE_MIN)
-		return "rate is less than 1kb/s, and not 0";
+		return "rate is neither 0 nor at least 1kb/s";
 	if (config->cell_size != 0 && (config->cell_payload == 0 || config->cell_payload > config->cell_size))
 		return "cell_payload is 0, or more than the cell";
 	if (config->reorder != 0 && config->reorder_ns == 0)
-		return "reorder is without effect: reorder_delay is 0";
+		return "reorder has no effect: reorder_delay is 0";
 	return NULL;
 }
 
 /* ---- times ---- */
 
-/* The limits above keep the product below 2^63, even for XK_MSG_MAX bytes in a cell each. */
+/* The limits above keep the product below 2^63, even for XK_MSG_MAX bytes in one-byte cells. */
 uint64_t
 link_bytes_ns(const struct sim_link_config *config, uint64_t bytes)
 {
@@ -175,9 +176,9 @@ link_bytes_ns(const struct sim_link_config *config, uint64_t bytes)
 	return (bytes * 8 * UINT64_C(1000000000) + config->rate - 1) / config->rate;
 }
 
-/* Returns the number of cells of a frame; 1: it is sent whole. */
+/* Returns the number of cells of a frame; 1 if it is sent whole. */
 static uint64_t
-link_cells(const struct sim_link_config *config, size_t len)
+link_cell_count(const struct sim_link_config *config, size_t len)
 {
 	uint64_t bytes = len < config->frame_min ? config->frame_min : len;
 
@@ -191,7 +192,7 @@ sim_link_write(const struct sim_link_config *config, size_t len)
 {
 	bool writes = config->dma_ns == 0 || len <= config->pio;
 	uint64_t bytes_ns = writes ? config->write_kb_ns * len / 1000 : 0;
-	uint64_t first_ns = bytes_ns == 0 ? 0 : bytes_ns / link_cells(config, len);
+	uint64_t first_ns = bytes_ns == 0 ? 0 : bytes_ns / link_cell_count(config, len);
 
 	return (struct sim_link_writing){ .before_ns = (writes ? config->write_ns : 0) + first_ns,
 					  .after_ns = bytes_ns - first_ns };
@@ -218,7 +219,7 @@ sim_link_frame_ns(const struct sim_link_config *config, size_t len)
 	uint64_t bytes = len < config->frame_min ? config->frame_min : len;
 
 	if (config->cell_size != 0)
-		bytes = link_cells(config, len) * config->cell_size;
+		bytes = link_cell_count(config, len) * config->cell_size;
 	return link_bytes_ns(config, bytes + config->frame_overhead);
 }
 
@@ -242,7 +243,7 @@ enum {
 
 #define LINK_GIGA (UINT64_C(1000) * LINK_MEGA)
 
-/* Preamble and checksum surround a frame, a gap follows it, and short frames are padded to 60 bytes. */
+/* A preamble and a checksum surround a frame, a gap follows it, and short frames are padded to 60 bytes. */
 #define LINK_ETHERNET .frame_overhead = 8 + 4, .frame_gap = 12, .frame_min = 60, .mtu = 1500
 
 const struct sim_link_preset sim_link_presets[] = {
@@ -308,7 +309,7 @@ const struct sim_link_preset sim_link_presets[] = {
 	  "100 Gb/s Ethernet through the switch of a rack",
 	  { .kind = SIM_LINK_SWITCH, .rate = 100 * LINK_GIGA, .latency_ns = 250, LINK_ETHERNET, .queue = 256 } },
 	{ "wide",
-	  "a wide-area path between two stations: 100 Mb/s, 20 ms each way",
+	  "a wide-area path between two stations: 100 Mb/s, 20 ms in each direction",
 	  { .kind = SIM_LINK_WIRE,
 	    .rate = 100 * LINK_MEGA,
 	    .latency_ns = 20 * LINK_MEGA,

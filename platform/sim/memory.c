@@ -1,5 +1,6 @@
 /*
- * memory.c - the platform in memory: clocks, sleep, construction. memory_buffer.c has its buffers, memory_port.c its ports.
+ * memory.c - the platform in memory: clocks, sleep, construction. The buffers are in memory_buffer.c, the ports in
+ * memory_port.c.
  */
 #include <limits.h>
 #include <stdlib.h>
@@ -21,7 +22,7 @@ memory_now_ns(struct xk_platform *platform)
 	return atomic_load_explicit(&self->virtual_ns, memory_order_acquire);
 }
 
-/* Waits on the real clock for a wake, which it consumes, or until deadline_ns. */
+/* Waits on the real clock for a wake-up, which it consumes, or until deadline_ns. */
 static void
 memory_wait(struct memory_platform *self, uint64_t deadline_ns)
 {
@@ -53,7 +54,7 @@ memory_take_wake(struct memory_platform *self)
 }
 
 static void
-memory_pass_until(struct memory_platform *self, uint64_t ns)
+memory_advance_until(struct memory_platform *self, uint64_t ns)
 {
 	if (ns > atomic_load_explicit(&self->virtual_ns, memory_order_relaxed))
 		atomic_store_explicit(&self->virtual_ns, ns, memory_order_release);
@@ -71,11 +72,11 @@ memory_sleep(struct xk_platform *platform, uint64_t deadline_ns)
 	if (memory_take_wake(self))
 		return;
 	if (deadline_ns != UINT64_MAX && deadline_ns <= self->until_ns) {
-		memory_pass_until(self, deadline_ns);
+		memory_advance_until(self, deadline_ns);
 		return;
 	}
 	if (self->until_ns != UINT64_MAX)
-		memory_pass_until(self, self->until_ns);
+		memory_advance_until(self, self->until_ns);
 	if (self->idle != NULL)
 		self->idle(self->idle_context);
 	else
@@ -141,8 +142,8 @@ memory_driver_begin(struct xk_platform *platform)
 }
 
 /*
- * Another driver may be the next whose segments are kept. If another thread than the driver's ends it, they stay the
- * driver's thread's: no two threads use them, and all others allocate.
+ * Lets another driver be the next whose segments are kept. If a thread other than the driver's ends the driver, they stay with the
+ * driver's thread: no two threads use them, and all others allocate.
  */
 static void
 memory_driver_end(struct xk_platform *platform)

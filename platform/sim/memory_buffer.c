@@ -2,16 +2,16 @@
  * memory_buffer.c - buffers from malloc.
  *
  * A block is a buffer with the descriptor of its first view; further views are separate descriptors. The last view to
- * be freed, whichever that is, frees the block. Lent bytes have a block, too, whose own bytes are not used; one reference
- * more than it has views keeps everybody from writing.
+ * be freed, whichever it is, frees the block. Lent bytes have a block too, whose own bytes are not used. Its extra
+ * reference, MEMORY_LENT, makes the bytes shared, so that nobody writes to them.
  *
- * A recycling platform keeps segments for the thread of its driver, which takes and frees them without atomic
- * operations. Blocks of its that other threads free come back by a stack of their own (`returned`). What others allocate
- * goes back to malloc, whoever frees it.
+ * A recycling platform keeps segments for its driver's thread, which takes and frees them without atomic operations.
+ * Blocks of that thread that other threads free return by a separate stack (`returned`). Segments allocated by other
+ * threads go back to malloc, whichever thread frees them.
  *
- * A freed segment is marked (xk_msg_is_given_up) until it is reused or returned to malloc. Segments are listed in
- * debug builds, and wherever that costs messages nothing. Under the address sanitizer, the first descriptor, once
- * freed, and a fence in front of the bytes are poisoned, so that misuse is detected as with separate mallocs.
+ * A freed segment is marked (xk_msg_is_given_up) until it is reused or returned to malloc. Segments are listed in debug
+ * builds, and wherever that costs messages nothing. Under the address sanitizer, the first descriptor, once freed, and
+ * a fence in front of the bytes are poisoned, which detects misuse as separate mallocs would.
  */
 #include <stdlib.h>
 
@@ -34,9 +34,9 @@
 enum {
 	MEMORY_ROOM = XK_MSG_HEADROOM + XK_MSG_SEGMENT,
 	MEMORY_FENCE = 64,
-	MEMORY_REFERENCES = UINT16_MAX - 255, /* maximum of views of one block */
-	MEMORY_RESERVE = 64,                  /* most buffers that only ports and short messages get */
-	MEMORY_LENT = 1,                      /* reference of the lender's, without a view */
+	MEMORY_REFERENCES = UINT16_MAX - 255, /* maximum number of views of one block */
+	MEMORY_RESERVE = 64,                  /* maximum number of buffers reserved for ports and short messages */
+	MEMORY_LENT = 1,                      /* the lender's reference, without a view */
 };
 
 /* The members that free() may overwrite come first, so that the mark of a freed block survives for a while. */
@@ -44,7 +44,7 @@ struct memory_block {
 	struct memory_block *next_free;
 	size_t room; /* bytes behind the fence */
 	struct memory_out out;
-	void (*given_back)(void *context); /* NULL: the block shows its own bytes, and not lent ones */
+	void (*given_back)(void *context); /* NULL: the block shows its own bytes, not lent ones */
 	void *context;
 	_Atomic uint16_t references; /* every view points here */
 	struct xk_msg segment;
@@ -135,10 +135,10 @@ memory_forget_out(struct memory_platform *self)
 	atomic_store_explicit(&self->others_out, 0, memory_order_relaxed);
 }
 
-/* ---- counting ---- */
+/* ---- counts ---- */
 
 static inline unsigned
-memory_segments_out(const struct memory_platform *self)
+memory_segment_count(const struct memory_platform *self)
 {
 	return atomic_load_explicit(&self->out, memory_order_relaxed) +
 	       atomic_load_explicit(&self->others_out, memory_order_relaxed);
@@ -147,10 +147,12 @@ memory_segments_out(const struct memory_platform *self)
 unsigned
 memory_buffers_out(struct xk_platform *platform)
 {
-	return memory_segments_out(memory_of(platform));
+	return memory_segment_count(memory_of(platform));
 }
 
-/* The reserve is enough for a burst of frames and answers, or a part of a small limit. Short messages get half of it. */
+/*
+ * The reserve suffices for a burst of frames and answers, or is a part of a small limit. Short messages get half of it.
+ */
 void
 memory_buffers_limit(struct memory_platform *self, unsigned count)
 {
@@ -162,15 +164,15 @@ memory_buffers_limit(struct memory_platform *self, unsigned count)
 }
 
 /*
- * Returns whether as many segments are in use as that limit says. Looks twice: a reader that loses its core between the
- * two counts misses what was taken by one thread and freed by another meanwhile.
+ * Returns true if the number of segments in use has reached the limit. Reads twice: a reader preempted between the two
+ * counts misses a segment that one thread took and another has freed meanwhile.
  */
 static inline bool
-memory_is_at(const struct memory_platform *self, const _Atomic unsigned *limit)
+memory_has_reached(const struct memory_platform *self, const _Atomic unsigned *limit)
 {
 	unsigned most = atomic_load_explicit(limit, memory_order_relaxed);
 
-	return memory_segments_out(self) >= most && memory_segments_out(self) >= most;
+	return memory_segment_count(self) >= most && memory_segment_count(self) >= most;
 }
 
 bool
@@ -178,7 +180,7 @@ memory_buffers_are_short(struct xk_platform *platform)
 {
 	const struct memory_platform *self = memory_of(platform);
 
-	return memory_is_at(self, &self->payload_limit);
+	return memory_has_reached(self, &self->payload_limit);
 }
 
 unsigned
@@ -204,7 +206,7 @@ memory_count(struct memory_platform *self, bool is_mine, int change)
 static inline bool
 memory_count_up(struct memory_platform *self, bool is_mine, const _Atomic unsigned *limit)
 {
-	if (xk_unlikely(memory_is_at(self, limit)))
+	if (xk_unlikely(memory_has_reached(self, limit)))
 		return false;
 	memory_count(self, is_mine, 1);
 	return true;
@@ -259,7 +261,7 @@ memory_block_alloc(struct memory_platform *self, bool is_mine, size_t room)
 	return block;
 }
 
-/* Resets what a segment knows of the message that it was part of. */
+/* Resets what a segment knows about the message it was part of. */
 static inline void
 memory_reset(struct xk_msg *segment)
 {
@@ -274,7 +276,9 @@ memory_reset(struct xk_msg *segment)
 	segment->owner = NULL;
 }
 
-/* Returns the first view of a new buffer of `room` bytes. Its length is 0 already, since it was freed or allocated. */
+/*
+ * Returns the first view of a new buffer of `room` bytes. Its length was already zeroed when it was freed or allocated.
+ */
 static inline struct xk_msg *
 memory_block_new(struct memory_platform *self, size_t room, const _Atomic unsigned *limit)
 {
@@ -383,7 +387,7 @@ memory_view_free(struct memory_platform *self, bool is_mine, struct xk_msg *segm
 	free(view);
 }
 
-/* As memory_block_free, of one that is not kept, or that another thread frees. */
+/* Slow half of memory_block_free: the block is not kept, or another thread frees it. */
 XK_APART static void
 memory_block_return(struct memory_platform *self, struct memory_block *block)
 {
@@ -399,7 +403,7 @@ memory_block_return(struct memory_platform *self, struct memory_block *block)
 	memory_count(self, memory_is_mine(self), -1);
 }
 
-/* Frees a block without views, and counts its last view. Its first descriptor is in the state that it had when new. */
+/* Frees a block without views, and counts its last view as freed. Its first descriptor is in the state of a new one. */
 static inline void
 memory_block_free(struct memory_platform *self, struct memory_block *block)
 {
@@ -415,7 +419,7 @@ memory_block_free(struct memory_platform *self, struct memory_block *block)
 	memory_count(self, true, -1);
 }
 
-/* As memory_block_free, for lent bytes. They are given back at the end: their owner may free the platform then. */
+/* Frees the block of lent bytes, and returns the bytes last: their owner may free the platform then. */
 static void
 memory_block_give_back(struct memory_platform *self, struct memory_block *block)
 {
@@ -429,7 +433,7 @@ memory_block_give_back(struct memory_platform *self, struct memory_block *block)
 	given_back(context);
 }
 
-/* Gives one of several references on block back, which was counted as a segment. */
+/* Drops a reference on block that was counted as a segment, and frees the block after the last one. */
 static inline void
 memory_block_release(struct memory_platform *self, bool is_mine, struct memory_block *block)
 {
@@ -448,7 +452,7 @@ memory_block_release(struct memory_platform *self, bool is_mine, struct memory_b
 		memory_block_free(self, block);
 }
 
-/* Slow half of memory_buffer_free: the buffer has had further views, or the segment was freed before. */
+/* Slow half of memory_buffer_free: the buffer has had further views, or the segment was already freed. */
 __attribute__((noinline)) static void
 memory_buffer_free_view(struct memory_platform *self, struct memory_block *block, struct xk_msg *segment)
 {

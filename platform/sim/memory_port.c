@@ -6,19 +6,19 @@
 #include "platform/lane.h"
 #include "platform/sim/memory_private.h"
 
-enum { MEMORY_NEAR = 64 }; /* frames in a ring; a power of 2 */
+enum { MEMORY_LOCAL = 64 }; /* frames in a ring; a power of 2 */
 
 struct memory_queue {
 	struct xk_msg *first, **last; /* by link */
-	_Atomic unsigned count;       /* read without the lock, too */
+	_Atomic unsigned count;       /* also read without the lock */
 };
 
 /*
- * Frames that the driver's thread has injected itself: a ring without a lock. Should another thread become the driver
- * meanwhile, there is still only one that puts, which is memory_is_mine's, and one that takes.
+ * Frames that the driver's thread itself has injected: a ring without a lock. It has one producer, the thread for which
+ * memory_is_mine is true, and one consumer, even if another thread becomes the driver meanwhile.
  */
-struct memory_near {
-	struct xk_msg *frames[MEMORY_NEAR];
+struct memory_local {
+	struct xk_msg *frames[MEMORY_LOCAL];
 	_Atomic unsigned put, taken;
 };
 
@@ -29,8 +29,8 @@ struct memory_port {
 	unsigned transmit_limit;
 	_Atomic bool armed;
 	_Atomic(const void *) receiver; /* the last thread that received */
-	struct memory_near near;
-	_Atomic bool starved;     /* a frame found no buffer of this end's since the last receive */
+	struct memory_local local;
+	_Atomic bool starved;     /* since the last receive, a frame found no buffer at this end */
 	struct memory_wire *wire; /* NULL: not connected */
 	unsigned side, lane;      /* position on the wire */
 	xk_memory_receive *receive;
@@ -47,7 +47,7 @@ struct memory_end {
 
 /* Connects two devices; freed with the last of their ports. */
 struct memory_wire {
-	pthread_rwlock_t lock; /* keeps the ports at its ends alive while it is held */
+	pthread_rwlock_t lock; /* keeps the ports at its ends alive */
 	enum xk_memory_spread spread;
 	struct memory_end ends[2];
 };
@@ -96,54 +96,54 @@ memory_queue_get(struct memory_queue *queue)
 	return m;
 }
 
-/* Returns the frames in the ring; to others than the two threads, perhaps more than there are. */
+/* Returns the number of frames in the ring; to other threads than these two, possibly too many. */
 static unsigned
-memory_near_count(const struct memory_near *near)
+memory_local_count(const struct memory_local *local)
 {
-	unsigned taken = atomic_load_explicit(&near->taken, memory_order_acquire);
-	unsigned count = atomic_load_explicit(&near->put, memory_order_acquire) - taken;
+	unsigned taken = atomic_load_explicit(&local->taken, memory_order_acquire);
+	unsigned count = atomic_load_explicit(&local->put, memory_order_acquire) - taken;
 
-	return count < MEMORY_NEAR ? count : MEMORY_NEAR;
+	return count < MEMORY_LOCAL ? count : MEMORY_LOCAL;
 }
 
 /* Returns false if the calling thread is not the driver's, or if m must queue behind others. */
 static bool
-memory_near_put(struct memory_port *self, struct xk_msg *m, unsigned limit)
+memory_local_put(struct memory_port *self, struct xk_msg *m, unsigned limit)
 {
-	struct memory_near *near = &self->near;
-	unsigned put = atomic_load_explicit(&near->put, memory_order_relaxed), count = memory_near_count(near);
+	struct memory_local *local = &self->local;
+	unsigned put = atomic_load_explicit(&local->put, memory_order_relaxed), count = memory_local_count(local);
 
 	if (!memory_is_mine(memory_of(self->port.platform)) ||
 	    atomic_load_explicit(&self->receiver, memory_order_relaxed) != __builtin_thread_pointer() ||
-	    memory_queue_count(&self->arrived) > 0 || count == MEMORY_NEAR || count >= limit)
+	    memory_queue_count(&self->arrived) > 0 || count == MEMORY_LOCAL || count >= limit)
 		return false;
-	near->frames[put % MEMORY_NEAR] = m;
-	atomic_store_explicit(&near->put, put + 1, memory_order_release);
+	local->frames[put % MEMORY_LOCAL] = m;
+	atomic_store_explicit(&local->put, put + 1, memory_order_release);
 	return true;
 }
 
 static unsigned
-memory_near_take(struct memory_near *near, struct xk_msg **frames, unsigned max)
+memory_local_take(struct memory_local *local, struct xk_msg **frames, unsigned max)
 {
-	unsigned taken = atomic_load_explicit(&near->taken, memory_order_relaxed), count = memory_near_count(near);
+	unsigned taken = atomic_load_explicit(&local->taken, memory_order_relaxed), count = memory_local_count(local);
 
 	if (count > max)
 		count = max;
 	for (unsigned i = 0; i < count; i++)
-		frames[i] = near->frames[(taken + i) % MEMORY_NEAR];
-	atomic_store_explicit(&near->taken, taken + count, memory_order_release);
+		frames[i] = local->frames[(taken + i) % MEMORY_LOCAL];
+	atomic_store_explicit(&local->taken, taken + count, memory_order_release);
 	return count;
 }
 
-/* Queues m for the driver. Returns false, leaving m to the caller, if `limit` frames wait already. */
+/* Queues m for the driver. Returns false, leaving m to the caller, if `limit` frames are already waiting. */
 static bool
 memory_port_arrive(struct memory_port *self, struct xk_msg *m, unsigned limit)
 {
-	bool room = memory_near_put(self, m, limit);
+	bool room = memory_local_put(self, m, limit);
 
 	if (!room) {
 		pthread_mutex_lock(&self->lock);
-		room = memory_queue_count(&self->arrived) + memory_near_count(&self->near) < limit;
+		room = memory_queue_count(&self->arrived) + memory_local_count(&self->local) < limit;
 		if (room)
 			memory_queue_put(&self->arrived, m);
 		pthread_mutex_unlock(&self->lock);
@@ -163,12 +163,14 @@ memory_port_receive(struct xk_port *port, struct xk_msg **frames, unsigned max)
 	    atomic_exchange_explicit(&self->starved, false, memory_order_relaxed))
 		xk_port_starved(port, 0);
 	atomic_store_explicit(&self->receiver, __builtin_thread_pointer(), memory_order_relaxed);
-	count = memory_near_take(&self->near, frames, max);
+	count = memory_local_take(&self->local, frames, max);
 	if (memory_queue_count(&self->arrived) == 0)
 		return count;
 	pthread_mutex_lock(&self->lock);
-	/* What one thread injected stays in order: with the lock, nobody queues behind what is near. */
-	count += memory_near_take(&self->near, frames + count, max - count);
+	/*
+	 * Frames that one thread injected stay in order: with the lock held, no thread queues behind the ring's frames.
+	 */
+	count += memory_local_take(&self->local, frames + count, max - count);
 	while (count < max && memory_queue_count(&self->arrived) > 0)
 		frames[count++] = memory_queue_get(&self->arrived);
 	pthread_mutex_unlock(&self->lock);
@@ -176,7 +178,7 @@ memory_port_receive(struct xk_port *port, struct xk_msg **frames, unsigned max)
 }
 
 static unsigned
-memory_port_keep(struct memory_port *self, struct xk_msg **frames, unsigned count)
+memory_port_queue_sent(struct memory_port *self, struct xk_msg **frames, unsigned count)
 {
 	unsigned taken = 0;
 
@@ -204,7 +206,7 @@ memory_wire_carry(struct memory_port *to, const struct xk_msg *m, unsigned limit
 	return false;
 }
 
-/* Returns the port at which m, sent by self, arrives, or NULL if that is closed. */
+/* Returns the port at which m, sent by self, arrives, or NULL if that port is closed. */
 static struct memory_port *
 memory_wire_find(const struct memory_port *self, const struct xk_msg *m)
 {
@@ -238,14 +240,14 @@ memory_wire_transmit(struct memory_port *self, struct xk_msg **frames, unsigned 
 	return taken;
 }
 
-/* Stops, as if the ring were full, if there is no buffer in which to join a frame's segments. */
+/* Passes frames to sent_to. Stops, as if the ring were full, without a buffer in which to join a frame's segments. */
 static unsigned
-memory_port_tell(struct memory_port *self, struct xk_msg **frames, unsigned count)
+memory_port_call_sent(struct memory_port *self, struct xk_msg **frames, unsigned count)
 {
-	unsigned told;
+	unsigned taken;
 
-	for (told = 0; told < count; told++) {
-		struct xk_msg *m = frames[told], *whole = m;
+	for (taken = 0; taken < count; taken++) {
+		struct xk_msg *m = frames[taken], *whole = m;
 
 		if (m->next != NULL) {
 			whole = xk_memory_frame(self->port.platform, xk_msg_len(m));
@@ -257,7 +259,7 @@ memory_port_tell(struct memory_port *self, struct xk_msg **frames, unsigned coun
 		self->sent_to(self->context, whole->data, whole->len);
 		xk_msg_free(whole);
 	}
-	return told;
+	return taken;
 }
 
 static unsigned
@@ -268,8 +270,8 @@ memory_port_transmit(struct xk_port *port, struct xk_msg **frames, unsigned coun
 	if (self->wire != NULL)
 		return memory_wire_transmit(self, frames, count);
 	if (self->sent_to != NULL)
-		return memory_port_tell(self, frames, count);
-	return memory_port_keep(self, frames, count);
+		return memory_port_call_sent(self, frames, count);
+	return memory_port_queue_sent(self, frames, count);
 }
 
 static void
@@ -333,7 +335,7 @@ memory_port_close(struct xk_port *port)
 
 	if (self->wire != NULL)
 		memory_wire_leave(self->wire, self);
-	while (memory_near_take(&self->near, &m, 1) == 1)
+	while (memory_local_take(&self->local, &m, 1) == 1)
 		xk_msg_free(m);
 	while ((m = memory_queue_get(&self->arrived)) != NULL)
 		xk_msg_free(m);

@@ -10,7 +10,7 @@
 #include "xkernel/engine/stack.h"
 
 #if defined(XK_DEBUG) || defined(XK_CONTEXT_ASAN)
-enum { MEMORY_RECYCLES = false }; /* every segment is a malloc, so that misuse is detected */
+enum { MEMORY_RECYCLES = false }; /* every segment is a malloc of its own, which detects misuse */
 #else
 enum { MEMORY_RECYCLES = true };
 #endif
@@ -19,27 +19,27 @@ enum { MEMORY_RECYCLES = true };
 struct memory_out {
 	struct memory_out *next, **at;
 	struct xk_msg *segment;
-	bool is_kept; /* for reuse, when it is freed */
+	bool is_kept; /* kept for reuse when freed */
 };
 
 /* Freed segments kept for reuse, for one platform or for several that one thread runs. */
 struct memory_kept {
 	struct memory_block *blocks;
-	struct xk_msg *views;                    /* by link */
-	struct memory_out *all;                  /* kept segments and those in use, as far as they are listed */
+	struct xk_msg *views;                    /* chained by link */
+	struct memory_out *all;                  /* kept segments, and those in use that are listed */
 	_Atomic(struct memory_block *) returned; /* freed by other threads */
 };
 
 struct memory_platform {
 	struct xk_platform platform;
 	enum xk_memory_clock clock;
-	struct clock counter; /* all 0, which means CLOCK_MONOTONIC, until it is calibrated */
+	struct clock counter; /* all 0, which means CLOCK_MONOTONIC, until calibrated */
 	bool recycles;
-	_Atomic(const void *) thread; /* that segments are kept for: the driver's; NULL: none */
+	_Atomic(const void *) thread; /* the thread for which segments are kept: the driver's; NULL: none */
 	_Atomic unsigned limit;
-	_Atomic unsigned payload_limit, short_limit; /* less than `limit`, by the reserve */
+	_Atomic unsigned payload_limit, short_limit; /* smaller than `limit` by the reserve */
 	_Atomic unsigned out;                        /* segments that `thread` has taken and not freed, modulo 2^32 */
-	_Atomic unsigned others_out;                 /* ... other threads */
+	_Atomic unsigned others_out;                 /* the same for other threads */
 	struct memory_kept *kept;
 	struct memory_kept own_kept;
 	_Atomic uint64_t virtual_ns;
@@ -58,7 +58,7 @@ memory_of(struct xk_platform *platform)
 	return xk_container_of(platform, struct memory_platform, platform);
 }
 
-/* Returns whether the calling thread is the one that segments are kept for. */
+/* Returns true if segments are kept for the calling thread. */
 static inline bool
 memory_is_mine(struct memory_platform *self)
 {
@@ -95,7 +95,7 @@ void memory_buffers_limit(struct memory_platform *self, unsigned count);
 /* Forgets the segments in use: their owner has crashed and will not free them. */
 void memory_forget_out(struct memory_platform *self);
 
-/* Frees the segments that are kept for reuse. */
+/* Frees the segments kept for reuse. */
 void memory_buffer_free_kept(struct memory_kept *kept);
 
 #endif

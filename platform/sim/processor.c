@@ -1,13 +1,13 @@
 /*
- * processor.c - a host's one processor: schedules its threads and accounts for their time.
+ * processor.c - a host's single processor: schedules its threads and accounts for their time.
  *
- * The driver has priority, as an interrupt has: a frame that arrives while a thread works preempts it, the driver runs,
- * and the thread resumes the rest of its work. The driver itself is not preempted. Other threads run in the order in
- * which they became ready, until they wait.
+ * The driver has priority, like an interrupt: a frame that arrives while a thread works preempts it, the driver runs,
+ * and the thread then resumes its work. The driver itself is not preempted. Other threads run in the order in which
+ * they became ready, until they wait.
  *
- * A thread owes time for what it did (sending a frame, being switched to). It pays when it waits, works or is resumed;
+ * A thread owes time for its actions (sending a frame, being switched to). It pays when it waits, works or is resumed;
  * until then its clock is ahead by the debt. Payment lets the driver run, so it never happens where the engine holds
- * something that the driver may need. Only the driver pays at once, because nothing preempts it.
+ * anything that the driver may need. Only the driver pays at once, because nothing preempts it.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -108,7 +108,7 @@ processor_make_ready(struct sim_thread *thread)
 	sim_host_ready(host);
 }
 
-/* Ends a thread's wait, and charges it for the resumption. */
+/* Ends a thread's wait, and charges the thread for the resumption. */
 static void
 processor_end_wait(struct sim_thread *thread)
 {
@@ -152,9 +152,9 @@ processor_pick(struct sim_processor *processor)
 	return thread;
 }
 
-/* Keeps the processor busy for as long as the thread owes. Returns false if it owes nothing. */
+/* Keeps the processor busy for the time that the thread owes. Returns false if it owes nothing. */
 static bool
-processor_work_for(struct xk_sim_host *host, struct sim_thread *thread)
+processor_pay_debt(struct xk_sim_host *host, struct sim_thread *thread)
 {
 	struct sim_processor *processor = &host->processor;
 	struct xk_sim *sim = host->sim;
@@ -190,7 +190,7 @@ sim_processor_run(struct xk_sim_host *host)
 	struct sim_thread *thread;
 
 	while (processor->busy == NULL && (thread = processor_pick(processor)) != NULL) {
-		if (processor_work_for(host, thread))
+		if (processor_pay_debt(host, thread))
 			return;
 		sim->running = thread;
 		xk_fiber_run(&thread->fiber, &sim->own);
@@ -203,8 +203,8 @@ sim_processor_run(struct xk_sim_host *host)
 /* ---- operations of a running thread ---- */
 
 /*
- * Pays what the thread owes. If nothing else can happen in that time, the clock simply advances; otherwise the thread
- * leaves the processor, which is busy for that time before the thread resumes.
+ * Pays the time that the thread owes. If nothing else can happen in that time, the clock simply advances; otherwise the
+ * thread leaves the processor, which is busy for that time before the thread resumes.
  */
 static void
 thread_pay(struct sim_thread *thread)
@@ -339,7 +339,7 @@ thread_main(void *argument)
 	thread->body(thread->argument);
 	thread->ended = true;
 	xk_fiber_rest(&thread->fiber);
-	xk_assert(!"a thread that has ended was resumed");
+	xk_assert(!"an ended thread does not run");
 }
 
 static int
@@ -387,7 +387,10 @@ thread_nap(struct xk_platform *platform, uint64_t nap_ns)
 	} else if (!frozen && !sim->stepping) {
 		xk_sim_run(sim, sim->now_ns + nap_ns);
 	} else {
-		/* No time can pass within a step, where a host crashes or its boot fails: its threads run without. */
+		/*
+		 * No time can pass within a step in which a host crashes or its boot fails: its threads run without
+		 * taking time.
+		 */
 		sim_processor_freeze(host);
 		sim_processor_run(host);
 		host->processor.frozen = frozen;
@@ -419,8 +422,8 @@ thread_lacks_token(void *token)
 }
 
 /*
- * The thread that runs the world waits by running it. It must not wait without a deadline for a post that never comes.
- * Any other thread whose deadline has passed lets a ready thread run first.
+ * Waits for a post. The thread that runs the world waits by running it, and must not wait without a deadline for a post
+ * that never comes. Any other thread whose deadline has passed lets a ready thread run first.
  */
 static void
 thread_wait_for(struct xk_platform *platform, struct xk_token *token, uint64_t deadline_ns)

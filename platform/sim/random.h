@@ -2,8 +2,8 @@
  * random.h - random numbers that are the same on every machine: xoshiro256** (Blackman and Vigna), seeded by
  * splitmix64.
  *
- * The simulated world uses it for links' faults and hosts' xk_random; protocols use xkernel/support/chance.h. Another generator
- * in either would change the run of every seed.
+ * The simulated world uses it for links' faults and hosts' xk_random; protocols use xkernel/support/chance.h. Another
+ * generator in either would change the run of every seed.
  */
 #ifndef XK_SIM_RANDOM_H
 #define XK_SIM_RANDOM_H

@@ -2,11 +2,11 @@
  * sim.h - a simulated world: many hosts in one process, on virtual time, joined by links that lose, delay and damage
  * frames at random. A seed determines the whole run, frame by frame, on every machine.
  *
- * One thread, the caller of xk_sim_run, runs the world. If that thread waits for a host itself (xk_open with an
- * address to resolve, xk_kernel_stop), it runs the world meanwhile. Each host is a kernel (xkernel/kernel.h) on its
- * own platform with one processor, which the stacks of its driver, input threads and event thread share. Time passes
- * while all hosts are idle, during xk_work, and by the hosts' costs. An arriving frame interrupts a working thread,
- * but not the driver.
+ * One thread, the caller of xk_sim_run, runs the world. If that thread itself waits for a host (xk_open with an address
+ * to resolve, xk_kernel_stop), it runs the world meanwhile. Each host is a kernel (xkernel/kernel.h) on its own
+ * platform with one processor, which the stacks of its driver, input threads and event thread share. Time passes while
+ * all hosts are idle, during xk_work, and through the hosts' costs. An arriving frame interrupts a working thread, but
+ * not the driver.
  *
  *	struct xk_sim *sim = xk_sim_new(seed);
  *	struct xk_sim_link *lan = xk_sim_link_new(sim, "lan", &config);
@@ -29,8 +29,8 @@ struct xk_sim_host;
 struct xk_sim_link;
 
 /*
- * Prepares this process's heap for a world of many hosts: the heap will grow into large pages where the system has
- * them. Call before xk_sim_new. Main thread.
+ * Prepares this process's heap for a world of many hosts: it will grow into large pages where the system has them. Call
+ * before xk_sim_new. Main thread.
  */
 void xk_sim_expect(unsigned hosts);
 
@@ -45,7 +45,7 @@ unsigned xk_sim_free(struct xk_sim *sim);
 uint64_t xk_sim_now_ns(const struct xk_sim *sim);
 
 /*
- * Returns the number of steps that the world has taken, for watchdogs: it stands still only while a host computes. Any
+ * Returns the number of the world's steps so far, for watchdogs: it stands still only while a host computes. Any
  * thread, while the world exists.
  */
 uint64_t xk_sim_steps(const struct xk_sim *sim);
@@ -60,14 +60,13 @@ uint64_t xk_sim_seed(const struct xk_sim *sim, const char *purpose);
 
 /*
  * Runs the world until until_ns, or until no event is left; sets the clock to until_ns. UINT64_MAX means no end: the
- * clock then stays at the last event. Must not be called during a run, including act and boot callbacks of one.
+ * clock then stays at the last event. Must not be called during a run, not even from its act and boot callbacks.
  */
 void xk_sim_run(struct xk_sim *sim, uint64_t until_ns);
 
 /*
  * Runs the world like xk_sim_run, until go_on(context), which is called after each step, returns false. Returns true if
- * go_on ended the run. Nothing else ends a run of hosts that answer each other at once while no time passes (the link
- * `ideal`).
+ * go_on ended the run. Only go_on ends a run of hosts that answer each other without time passing (the link `ideal`).
  */
 bool xk_sim_run_while(struct xk_sim *sim, uint64_t until_ns, bool (*go_on)(void *context), void *context);
 
@@ -86,7 +85,7 @@ struct xk_sim_costs {
 	uint64_t frame_out_ns;     /* giving a frame to the device */
 	uint64_t stack_start_ns;   /* IPP: starting a detachable stack for a frame */
 	uint64_t stack_switch_ns;  /* IPP: detaching the stack from the driver at a handoff */
-	uint64_t thread_switch_ns; /* resuming a thread that has waited: handoff and scheduling latency */
+	uint64_t thread_switch_ns; /* resuming a thread that was waiting: handoff and scheduling latency */
 };
 
 /* Expands COST(name, help) for each cost, in the order of the struct. */
@@ -96,7 +95,7 @@ struct xk_sim_costs {
 	COST(frame_out, "giving a frame to the device")                                                                \
 	COST(stack_start, "ipp: starting a detachable stack for a frame")                                              \
 	COST(stack_switch, "ipp: detaching a stack at a handoff")                                                      \
-	COST(thread_switch, "resuming a thread that has waited")
+	COST(thread_switch, "resuming a thread that was waiting")
 
 /* Maximum of one cost: sums stay far below 2^64. */
 #define XK_SIM_COST_MAX (60 * UINT64_C(1000000000))
@@ -122,14 +121,14 @@ struct xk_sim_host_config {
 	const char *name;
 	struct xk_sim_costs costs;
 	/*
-	 * Makes the host's kernel on xk_sim_platform(host), with ports from xk_sim_port_new, and starts it. The world
-	 * stops and frees the kernel when the host crashes. Returns NULL, having freed everything, to leave the host
+	 * Creates the host's kernel on xk_sim_platform(host), with ports from xk_sim_port_new, and starts it. The world
+	 * stops and frees the kernel when the host crashes. Returns NULL, after freeing everything, to leave the host
 	 * down. May wait (open a session) if called outside of steps. Until it returns, the host counts as down and
 	 * must not be booted or crashed.
 	 */
 	struct xk_kernel *(*boot)(void *context, struct xk_sim_host *host);
 	void *context;
-	unsigned buffers; /* maximum of segments in use; 0: 65536 */
+	unsigned buffers; /* maximum number of segments in use; 0: 65536 */
 };
 
 /*
@@ -144,12 +143,12 @@ struct xk_sim_host *xk_sim_host_new(struct xk_sim *sim, const struct xk_sim_host
  */
 int xk_sim_attach(struct xk_sim_host *host, const char *name, struct xk_sim_link *link, uint64_t address);
 
-/* Boots a host that is down, between steps. Returns 0, or -EIO if its boot callback made no kernel. */
+/* Boots a host that is down, between steps. Returns 0, or -EIO if its boot callback created no kernel. */
 int xk_sim_boot(struct xk_sim_host *host);
 
 /*
- * Crashes a host, between steps: frees its kernel and discards whatever it sends meanwhile. It keeps only its link
- * addresses and the number of its boots (xk_boots). Returns the number of leaked segments.
+ * Crashes a host, between steps: frees its kernel and discards everything it sends meanwhile. The host keeps only its
+ * link addresses and its boot count (xk_boots). Returns the number of leaked segments.
  */
 unsigned xk_sim_crash(struct xk_sim_host *host);
 
@@ -157,7 +156,7 @@ bool xk_sim_is_up(const struct xk_sim_host *host);
 const char *xk_sim_host_name(const struct xk_sim_host *host);
 /* Returns the host's index in order of creation, from 0. */
 unsigned xk_sim_host_number(const struct xk_sim_host *host);
-/* Returns how often the host was booted. */
+/* Returns the number of times that the host was booted. */
 uint64_t xk_sim_host_boots(const struct xk_sim_host *host);
 /* Returns NULL while the host is down. */
 struct xk_kernel *xk_sim_kernel(struct xk_sim_host *host);
@@ -167,14 +166,14 @@ struct xk_sim_host *xk_sim_next_host(struct xk_sim_host *host);
 /* Returns the host's platform, for boot. */
 struct xk_platform *xk_sim_platform(struct xk_sim_host *host);
 /*
- * Returns a port for the host's n'th device (from 0), for its kernel to close. NULL: no such device, in use, or no
- * memory.
+ * Returns a port for the host's n'th device (from 0), for its kernel to close, or NULL if there is no such device, it
+ * is in use, or there is no memory.
  */
 struct xk_port *xk_sim_port_new(struct xk_sim_host *host, unsigned n);
 
 /* Counts of a host over all its boots. */
 struct xk_sim_host_counts {
-	uint64_t thread_switches; /* threads resumed after waiting, without the driver */
+	uint64_t thread_switches; /* threads, without the driver, resumed after waiting */
 	uint64_t driver_wakes;
 	uint64_t frames_in, frames_out;
 	uint64_t full;      /* frames lost because too many waited at the device */
@@ -187,25 +186,26 @@ void xk_sim_host_counts(const struct xk_sim_host *host, struct xk_sim_host_count
 /* ---- links ---- */
 
 /*
- * Adds a link like config, which has passed sim_link_check and is copied. The name seeds its faults. NULL: no memory.
+ * Adds a link with a copy of config, which has passed sim_link_check. The name seeds its faults. Returns NULL without
+ * memory.
  */
 struct xk_sim_link *xk_sim_link_new(struct xk_sim *sim, const char *name, const struct sim_link_config *config);
-/* Changes the link's configuration, faults included. Stations and frames under way stay. */
+/* Changes the link's configuration, faults included. Stations and frames in flight stay. */
 void xk_sim_link_change(struct xk_sim_link *link, const struct sim_link_config *config);
 const struct sim_link_config *xk_sim_link_config(const struct xk_sim_link *link);
-/* Cuts the host's n'th device, which exists, off its link, or joins it again, for sending and for receiving. */
+/* Cuts the host's n'th device, which must exist, off its link, or reconnects it, for sending and for receiving. */
 void xk_sim_cut(struct xk_sim_host *host, unsigned n, bool sends, bool receives);
 void xk_sim_link_counts(const struct xk_sim_link *link, struct sim_link_counts *counts);
 const char *xk_sim_link_name(const struct xk_sim_link *link);
 struct xk_sim_link *xk_sim_first_link(struct xk_sim *sim);
 struct xk_sim_link *xk_sim_next_link(struct xk_sim_link *link);
 
-/* ---- watching ---- */
+/* ---- records ---- */
 
 enum xk_sim_event {
 	XK_SIM_SENT,    /* a frame was given to a link */
 	XK_SIM_ARRIVED, /* a frame reached a device */
-	XK_SIM_LOST,    /* a frame was lost; why has the cause */
+	XK_SIM_LOST,    /* a frame was lost; `why` is the cause */
 	XK_SIM_BOOTED,
 	XK_SIM_CRASHED,
 };
@@ -220,10 +220,10 @@ struct xk_sim_record {
 	const uint8_t *frame; /* the bytes, from the Ethernet header on */
 	size_t len;
 	const char *why; /* NULL, or the fault: "loss", "corrupt", "queue", ... */
-	uint64_t number; /* of the frame, from 1: what arrives or is lost has the number that was sent */
+	uint64_t number; /* from 1; a frame has the same number when it is sent and when it arrives or is lost */
 };
 
-/* Calls see(context, record) for every event, in order; see must not change the world. NULL ends it. */
+/* Calls see(context, record) for every event, in order; see must not change the world. NULL ends that. */
 void xk_sim_watch(struct xk_sim *sim, void (*see)(void *context, const struct xk_sim_record *record), void *context);
 
 /* Returns a hash of all records so far, which is the same for every run of a seed. */

@@ -10,12 +10,12 @@
 enum {
 	SIM_DEVICES_MAX = 4,     /* devices of a host */
 	SIM_DEVICE_QUEUE = 1024, /* frames waiting at a device for the driver */
-	SIM_FRAME_KEPT = 128,    /* bytes of the longest frame that is kept for reuse */
+	SIM_FRAME_KEPT = 128,    /* bytes of the longest frame kept for reuse */
 	SIM_FRAMES_KEPT = 256,   /* frames kept for reuse */
 };
 
 #if defined(XK_CONTEXT_ASAN)
-enum { SIM_RECYCLES = false }; /* every buffer and frame is a malloc, so that misuse is detected */
+enum { SIM_RECYCLES = false }; /* every buffer and frame is a malloc of its own, which detects misuse */
 #else
 enum { SIM_RECYCLES = true };
 #endif
@@ -23,7 +23,7 @@ enum { SIM_RECYCLES = true };
 /* ---- time (timers.c) ---- */
 
 /*
- * A timer, embedded in the object that it concerns. Timers of the same time fire in the order in which they were set.
+ * A timer, embedded in the object that it concerns. Timers with the same time fire in the order in which they were set.
  */
 struct sim_timer {
 	void (*fire)(struct sim_timer *timer);
@@ -45,11 +45,11 @@ enum {
 	SIM_WORDS = SIM_DAYS / 64,
 };
 
-/* Near timers in a circular calendar, far ones in a heap with its root at 1, where they stay until they fire. */
+/* Near timers are in a circular calendar, far ones in a heap with its root at 1, where they stay until they fire. */
 struct sim_timers {
 	struct sim_day days[SIM_DAYS];
 	uint64_t occupied[SIM_WORDS]; /* a bit for each day that has a timer */
-	uint64_t words;               /* a bit for each word of occupied that is not zero */
+	uint64_t words;               /* a bit for each element of `occupied` that is not zero */
 	struct sim_timer **heap;
 	unsigned heap_count, heap_room;
 	uint64_t order;
@@ -59,7 +59,7 @@ struct xk_sim {
 	uint64_t seed, now_ns, until_ns;
 	struct sim_timers timers;
 	struct xk_sim_host *ready_first, **ready_last; /* hosts with a thread to run */
-	struct xk_context own;                         /* of the thread that runs the world */
+	struct xk_context own;                         /* context of the thread that runs the world */
 	struct sim_thread *running;                    /* NULL: the world itself */
 	bool stepping;
 	_Atomic uint64_t steps;
@@ -69,9 +69,9 @@ struct xk_sim {
 	struct xk_sim_link *links, **links_last;
 	void (*see)(void *context, const struct xk_sim_record *record);
 	void *see_context;
-	uint64_t hash, frames;         /* frames: sent so far */
+	uint64_t hash, frames;         /* frames: number sent so far */
 	struct memory_kept kept;       /* buffers of all hosts */
-	struct sim_frame *kept_frames; /* by next; each has room for SIM_FRAME_KEPT bytes */
+	struct sim_frame *kept_frames; /* chained by next; each has room for SIM_FRAME_KEPT bytes */
 	unsigned kept_frame_count;
 	uint8_t scratch[XK_MSG_MAX];
 };
@@ -86,7 +86,7 @@ struct sim_timer *sim_timer_first(struct xk_sim *sim);
 
 /* ---- the world (world.c) ---- */
 
-/* Returns true if no event happens up to at_ns and the run does not end before, so that time may pass at once. */
+/* Returns true if no event happens up to at_ns and the run does not end before: time may then pass at once. */
 bool sim_is_quiet_until(struct xk_sim *sim, uint64_t at_ns);
 
 /* Counts a step of the world. Only the thread that runs the world writes the count. */
@@ -110,7 +110,7 @@ struct sim_thread {
 	struct sim_thread *next;     /* in the host's ready queue */
 	struct sim_thread *all_next; /* of the host */
 	struct sim_timer alarm;      /* ends its wait */
-	uint64_t owed_ns;            /* processor time to pay before it continues */
+	uint64_t owed_ns;            /* processor time to pay before the thread continues */
 	uint64_t switches;
 	bool driver, detached, waiting, ended;
 };
@@ -146,11 +146,11 @@ uint64_t sim_platform_now_ns(struct xk_platform *platform);
 
 struct sim_frame {
 	struct sim_timer timer;
-	struct sim_device *device; /* the sender's, while the frame waits for the link; then the receiver's */
+	struct sim_device *device; /* the sender's while the frame waits for the link, then the receiver's */
 	uint64_t boot;             /* the sending host's boot */
 	uint64_t number;           /* for records */
 	struct sim_frame *next;    /* in the receiving device's queue */
-	const char *fault;         /* of a frame that arrives nevertheless */
+	const char *fault;         /* the fault of a frame that arrives nevertheless */
 	size_t len;
 	uint8_t bytes[];
 };
@@ -164,9 +164,9 @@ struct sim_device {
 	struct sim_frame *first, **last; /* arrived frames */
 	unsigned count;
 	bool armed;
-	uint64_t card_free_ns; /* when its card has done all its work */
-	unsigned card_count;   /* frames to be sent that the card works on */
-	struct xk_port *port;  /* NULL: the host is down, or has not asked for it */
+	uint64_t card_free_ns; /* time at which its card finishes all its work */
+	unsigned card_count;   /* frames to be sent that the card is processing */
+	struct xk_port *port;  /* NULL: the host is down, or has not requested the port */
 };
 
 struct xk_sim_link {
@@ -181,18 +181,18 @@ struct xk_sim_link {
 
 /* Frees the kept frames. */
 void sim_frames_fini(struct xk_sim *sim);
-/* Frees the frame under way whose timer this is. Returns false if it is another timer. */
-bool sim_frame_forget(struct xk_sim *sim, struct sim_timer *timer);
+/* Frees the frame in flight that the timer belongs to. Returns false if it belongs to something else. */
+bool sim_frame_discard(struct xk_sim *sim, struct sim_timer *timer);
 void sim_links_free(struct xk_sim *sim);
 
 /* ---- hosts (hosts.c) ---- */
 
 struct xk_sim_host {
 	struct memory_platform memory; /* its platform */
-	/* touched by every turn: */
+	/* fields used in every step: */
 	struct xk_sim *sim;
 	struct xk_sim_host *ready_next;
-	struct xk_kernel *kernel; /* NULL: it is down */
+	struct xk_kernel *kernel; /* NULL: the host is down */
 	struct sim_processor processor;
 	struct xk_sim_host_counts counts;
 	bool queued; /* in the world's list of ready hosts */

@@ -2,7 +2,8 @@
  * timers.c - timers in order of time: near ones in a calendar, far ones in a heap.
  *
  * The calendar has an ordered list for every 1,024 ns of the next four milliseconds, which cover most events in a
- * network. Later timers go to the heap and stay there. The next timer is the earlier of the first two.
+ * network. Later timers go to the heap and stay there. The next timer is the earlier of the calendar's and the heap's
+ * first.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -33,7 +34,7 @@ heap_parent(unsigned place)
 	return (place - 2) / TIMER_BRANCHES + TIMER_ROOT;
 }
 
-/* Puts timer at place or nearer to the root. */
+/* Moves timer from place towards the root, as far as its time requires. */
 static void
 heap_rise(struct sim_timers *timers, unsigned place, struct sim_timer *timer)
 {
@@ -58,7 +59,7 @@ heap_first_child(const struct sim_timers *timers, unsigned place)
 	return best;
 }
 
-/* Puts timer at place or farther from the root. */
+/* Moves timer from place away from the root, as far as its time requires. */
 static void
 heap_sink(struct sim_timers *timers, unsigned place, struct sim_timer *timer)
 {
@@ -103,7 +104,7 @@ heap_remove(struct sim_timers *timers, struct sim_timer *timer)
 
 /* ---- the calendar ---- */
 
-/* Inserts the timer behind all of its day that are not later: it was set last. */
+/* Inserts the timer behind those of its day that are not later: it was set last. */
 static void
 calendar_add(struct sim_timers *timers, struct sim_timer *timer)
 {
@@ -153,7 +154,7 @@ calendar_next_day(const struct sim_timers *timers, unsigned day)
 	return word * 64 + (unsigned)__builtin_ctzll(timers->occupied[word]);
 }
 
-static_assert(SIM_WORDS == 64, "sim_timers.words has a bit for each word of the calendar");
+static_assert(SIM_WORDS == 64, "sim_timers.words has a bit for each element of `occupied`");
 
 /* ---- both ---- */
 

@@ -1,6 +1,6 @@
 /*
- * world.c - virtual time and its steps; see sim.h. A step runs a host that has a thread to run. If there is none, time
- * advances to the next timer, which fires.
+ * world.c - virtual time and its steps; see sim.h. A step runs a host that has a thread to run. Without such a host,
+ * time advances to the next timer, which fires.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -115,7 +115,7 @@ xk_sim_now_ns(const struct xk_sim *sim)
 	return sim->now_ns;
 }
 
-/* ---- watching ---- */
+/* ---- records ---- */
 
 static uint64_t
 sim_hash_word(uint64_t hash, uint64_t word)
@@ -194,15 +194,15 @@ xk_sim_new(uint64_t seed)
 	return sim;
 }
 
-/* Frees frames under way and scheduled acts. Hosts' timers have ended with the hosts. */
+/* Frees frames in flight and scheduled acts. Hosts' timers have ended with the hosts. */
 static void
-sim_forget_all(struct xk_sim *sim)
+sim_discard_all(struct xk_sim *sim)
 {
 	struct sim_timer *timer;
 
 	while ((timer = sim_timer_first(sim)) != NULL) {
 		sim_timer_cancel(sim, timer);
-		if (!sim_frame_forget(sim, timer))
+		if (!sim_frame_discard(sim, timer))
 			free(xk_container_of(timer, struct sim_act, timer));
 	}
 }
@@ -215,7 +215,7 @@ xk_sim_free(struct xk_sim *sim)
 	if (sim == NULL)
 		return 0;
 	left = sim_hosts_free(sim);
-	sim_forget_all(sim);
+	sim_discard_all(sim);
 	sim_links_free(sim);
 	memory_buffer_free_kept(&sim->kept);
 	sim_frames_fini(sim);

@@ -184,7 +184,7 @@ def run(directory, commands):
 
 
 def plain(line, numbers_vary):
-    line = line.replace(" (sanitizers: times mean nothing)", "").rstrip()
+    line = line.replace(" (sanitizers: times are meaningless)", "").rstrip()
     if numbers_vary:
         line = re.sub(r"\s+", " ", re.sub(r"-?[0-9][0-9.]*", "0", line)).replace("( 0", "(0").strip()
     return line

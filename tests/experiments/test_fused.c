@@ -126,7 +126,7 @@ TEST_WITH(rig_reports_a_missing_echo, struct bench *b, bench_new(1), bench_free)
 	xk_msg_free(frames[0]);
 	while (!rig->done)
 		CHECK_EQ(echo_rig_receive(rig, frames, ECHO_RIG_BURST), 0);
-	CHECK_STR(rig->wrong, "no echo came");
+	CHECK_STR(rig->wrong, "no echo arrived");
 
 	echo_rig_init(rig, &server, 1);
 	REQUIRE(echo_rig_receive(rig, frames, ECHO_RIG_BURST) == 1);

@@ -249,7 +249,7 @@ def check_far():
             (2, "joins only hosts on one machine", ["--far", "sh -c", "--link", "sim"]),
             (2, "each end needs an interface", ["--far", "sh -c", "--link", "af_packet"]),
             (2, "exclude each other", ["--far", "sh -c", "--server", *frames]),
-            (2, "are not the same", ["--end", "server", "--control", "0", "--answer", "1"]),
+            (2, "are different builds", ["--end", "server", "--control", "0", "--answer", "1"]),
             (1, "the server could not start", ["--far", "false", *frames])):
         done = subprocess.run([os.path.join(sys.argv[1], "udptest"), *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                               stderr=subprocess.PIPE, text=True, check=False)

@@ -87,13 +87,13 @@ TEST(unknown_attributes_are_refused_with_a_suggestion)
 		     "g:2: unknown attribute \"bugdet\" of the graph (did you mean \"budget\"?)\n");
 	types_refuse("digraph g {\neth -> port [wombat=1] }", "g:2: unknown attribute \"wombat\" of eth -> port\n");
 	types_refuse("digraph g {\neth [handoff=explicit]; eth -> port }",
-		     "g:2: handoff is no attribute of a node: it belongs on an edge\n");
+		     "g:2: handoff is not an attribute of a node: it belongs on an edge\n");
 	types_refuse("digraph g {\neth -> port [implicit=fail] }",
-		     "g:2: implicit is no attribute of an edge: it belongs on the graph or a node\n");
+		     "g:2: implicit is not an attribute of an edge: it belongs on the graph or a node\n");
 	types_refuse("digraph g {\norder=session eth -> port }",
-		     "g:2: order is no attribute of the graph: it belongs on a node\n");
+		     "g:2: order is not an attribute of the graph: it belongs on a node\n");
 	types_refuse("digraph g {\neth [carry=2] eth -> port }",
-		     "g:2: carry is no attribute of a node: it belongs on the graph or an edge\n");
+		     "g:2: carry is not an attribute of a node: it belongs on the graph or an edge\n");
 }
 
 TEST(drawing_attributes_are_accepted_where_they_belong)
@@ -123,7 +123,7 @@ TEST(graphviz_output_is_accepted)
 		     "key=0] }");
 	types_refuse_with("digraph g { eth -> port; eth [_draws_=1] }", "unknown attribute \"_draws_\" of eth");
 	types_accept("digraph g { \"\\n\"; eth -> port; \"\\r\\n\" [pos=\"1,2\"]; \"\\n\" }");
-	types_refuse_with("digraph g { eth -> port; \"\\n\" -> port }", "holds more than letters");
+	types_refuse_with("digraph g { eth -> port; \"\\n\" -> port }", "has characters other than letters");
 }
 
 TEST(attribute_of_a_laid_out_node_may_be_graphvizs)
@@ -132,7 +132,7 @@ TEST(attribute_of_a_laid_out_node_may_be_graphvizs)
 	types_refuse_with("digraph g { udptest [width=\"1.336\"] udptest -> udp; " TYPES_LOWER "}",
 			  "width of udptest is");
 	types_refuse_with("digraph g { eth [number=\"1.336\", pos=\"1,2\"] eth -> port }",
-			  "number is no attribute of a node");
+			  "number is not an attribute of a node");
 }
 
 TEST(two_interfaces_have_two_addresses)
@@ -166,7 +166,7 @@ TEST(ill_typed_values_are_refused)
 	refuse_value("budget=\"99999999999999999999s\"", "expected a time above zero");
 	refuse_value("graph [budget=\"1us\", carry=-1]", "carry of the graph is \"-1\": expected a number");
 	refuse_value("graph [budget=\"1us\", carry=257]", "expected a number from 0 to 256");
-	refuse_value("graph [carry=1]", "carry of the graph is without effect");
+	refuse_value("graph [carry=1]", "carry of the graph has no effect");
 	refuse_value("implicit=spin", "implicit of the graph is \"spin\": expected handoff, \"spin(TIME)\"");
 	refuse_value("udp [implicit=\"spin()\"]", "implicit of udp is \"spin()\"");
 	refuse_value("udp [implicit=\"spin(1us\"]", "implicit of udp is \"spin(1us\"");
@@ -182,8 +182,8 @@ TEST(ill_typed_values_are_refused)
 	refuse_value("udptest [port=\"1 \"]", "port of udptest is \"1 \": ");
 	refuse_value("udptest [serve=maybe]", "serve of udptest is \"maybe\": ");
 	refuse_value("vnet [address=\"10.0.0.1\"]", "address of vnet is \"10.0.0.1\": ");
-	refuse_value("udptest [port=<1>]", "expected a value that is no HTML-like string");
-	refuse_value("udp [trace=<none>]", "expected a value that is no HTML-like string");
+	refuse_value("udptest [port=<1>]", "expected a value that is not an HTML-like string");
+	refuse_value("udp [trace=<none>]", "expected a value that is not an HTML-like string");
 }
 
 TEST(ill_typed_values_on_edges_are_refused)
@@ -194,7 +194,7 @@ TEST(ill_typed_values_on_edges_are_refused)
 	types_refuse_with("digraph g { eth -> port [number=4294967296] }", "expected a number");
 	types_refuse_with("digraph g { eth -> port [number=\"0x\"] }", "expected a number");
 	types_refuse_with("digraph g { eth -> port [budget=x] }", "budget of eth -> port is \"x\"");
-	types_refuse_with("digraph g { eth -> port [carry=1] }", "carry of eth -> port is without effect");
+	types_refuse_with("digraph g { eth -> port [carry=1] }", "carry of eth -> port has no effect");
 	types_refuse_with("digraph g { eth -> port [handoff=never, budget=\"1us\"] }", "handoff=never and a budget");
 }
 
@@ -246,11 +246,11 @@ TEST(too_many_lowers_are_refused)
 TEST(parallel_edges_of_one_role_are_refused)
 {
 	types_refuse("digraph g {\neth -> port\neth -> port }",
-		     "g:3: parallel edges eth -> port: the first is in line 2\n");
+		     "g:3: parallel edges eth -> port: the first is on line 2\n");
 	types_refuse_with("digraph g { udptest -> udp -> ip -> vnet; vnet -> eth; vnet -> arp; vnet -> eth;\n"
 			  "vnet -> arp; arp -> eth -> port }",
-			  "g:1: parallel edges vnet -> eth of role link: the first is in line 1\n"
-			  "g:2: parallel edges vnet -> arp of role resolver: the first is in line 1\n");
+			  "g:1: parallel edges vnet -> eth of role link: the first is on line 1\n"
+			  "g:2: parallel edges vnet -> arp of role resolver: the first is on line 1\n");
 	types_accept("digraph g { chantest -> chan; chan -> bidctl; chan -> bidctl; bidctl -> vtap -> port }");
 	types_accept("strict digraph g { eth -> port; eth -> port }");
 }
@@ -258,7 +258,7 @@ TEST(parallel_edges_of_one_role_are_refused)
 TEST(roles_must_be_known_and_fit)
 {
 	types_refuse("digraph g { udptest -> udp;\n" TYPES_LOWER "vnet -> eth [role=wire] }",
-		     "g:2: vnet has no role \"wire\" for its lowers, but link, resolver\n");
+		     "g:2: vnet has no role \"wire\" for its lowers, only link, resolver\n");
 	types_refuse_with("digraph g { udptest -> udp -> ip -> vnet; vnet -> arp;\nvnet -> eth; arp -> eth -> port }",
 			  "g:1: vnet -> arp: the link of vnet must be of type eth, and arp is of type arp; as its "
 			  "resolver write [role=resolver], or change the order of the edges\n");
@@ -339,7 +339,7 @@ TEST(missing_or_impossible_numbers_are_refused)
 	types_refuse("digraph g {\neth -> port [number=1] }",
 		     "g:2: number of eth -> port: port (port) does not number its uppers\n");
 	types_refuse("digraph g { udptest -> udp -> ip -> vtap;\nvtap -> eth [number=1]; eth -> port }",
-		     "g:2: number of vtap -> eth: vtap is virtual and has no number; the protocols above it have\n");
+		     "g:2: number of vtap -> eth: vtap is virtual and has no number; number the protocols above it\n");
 }
 
 TEST(two_instances_need_different_numbers)
@@ -356,7 +356,7 @@ TEST(a_graph_needs_a_port_and_a_port_one_upper)
 	types_refuse("\ndigraph g {}",
 		     "g:2: this graph has no port: its lowest protocol needs one, like eth -> port\n");
 	types_refuse("digraph g {\ne2 [protocol=eth]; e2 -> port;\neth -> port }",
-		     "g:3: e2 and eth both stand on port: port takes only one upper\n");
+		     "g:3: e2 and eth are both above port: port takes only one upper\n");
 }
 
 TEST(all_errors_are_reported_in_line_order)
@@ -366,8 +366,8 @@ TEST(all_errors_are_reported_in_line_order)
 		     "is not its name)\n"
 		     "g:3: trace of eth is \"9\": expected none, errors, events or messages\n"
 		     "g:4: unknown attribute \"foo\" of eth -> port\n"
-		     "g:4: eth and x both stand on port: port takes only one upper\n"
-		     "g:5: node udp has the port \"a\": edges join whole protocols; write it without\n"
+		     "g:4: eth and x are both above port: port takes only one upper\n"
+		     "g:5: node udp has the port \"a\": edges join whole protocols: remove the port\n"
 		     "g:5: udp (udp) has no number on eth (eth): write number=N on the edge udp -> eth\n");
 }
 

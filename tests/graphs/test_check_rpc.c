@@ -130,15 +130,15 @@ TEST(edges_below_session_lenders_take_no_marks)
 				 "[handoff=explicit]; " LOWER "}");
 
 	CHECK_STR(report,
-		  "g:4: handoff of vmux -> vnet: without effect, since messages pass vmux (vmux) by; write it on "
+		  "g:4: handoff of vmux -> vnet has no effect, because messages bypass vmux (vmux): write it on "
 		  "the edges above vmux\n");
 	free(report);
 	refuse("digraph g { am -> vmux -> vnet [budget=\"20us\", carry=2]; " LOWER "}",
-	       "budget of vmux -> vnet: without effect");
+	       "budget of vmux -> vnet has no effect");
 	refuse("digraph g { am -> vmux -> vnet [budget=\"20us\", carry=2]; " LOWER "}",
-	       "carry of vmux -> vnet: without effect");
+	       "carry of vmux -> vnet has no effect");
 	refuse("digraph g { select -> vchan; vchan -> chan [handoff=never]; " STACK "}",
-	       "handoff of vchan -> chan: without effect");
+	       "handoff of vchan -> chan has no effect");
 	accept("digraph g { am -> vmux [handoff=never]; vmux -> vnet [role=way]; " LOWER "}");
 	accept("digraph g { am -> vsize -> vnet [handoff=explicit]; " LOWER "}");
 }

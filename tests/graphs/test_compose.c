@@ -111,7 +111,7 @@ TEST(failed_protocol_is_named)
 	static const char *const sets[] = { "vnet.address=10.0.0.2/24", "port.dev=elsewhere", NULL };
 
 	check_refused((struct xk_graph_source){ .text = COMPOSE_ECHO, .sets = sets }, -ENODEV,
-		      "graph: port cannot start: its init has failed (No such device)\n");
+		      "graph: port cannot start: its init failed (No such device)\n");
 }
 
 TEST(a_kernel_is_composed_once)
@@ -124,7 +124,7 @@ TEST(a_kernel_is_composed_once)
 	REQUIRE(c.result == 0 && stream != NULL);
 	CHECK_EQ(xk_graph_compose(&source, c.kernel, stream), -EINVAL);
 	fclose(stream);
-	CHECK_STR(c.report, "graph: comes second: the kernel is composed already\n");
+	CHECK_STR(c.report, "graph: is the second graph: the kernel is already composed\n");
 	CHECK(xk_kernel_first(c.kernel) == first);
 	composed_end(&c);
 }

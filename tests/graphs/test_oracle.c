@@ -29,7 +29,7 @@ static const char *const on_purpose[] = {
 	/* features that no graph file needs: macros (node x = [...]), joined HTML-like strings, 12ab as 12 and ab */
 	": expected [\n",
 	"expected a quoted string on both sides of +",
-	"begins like a number",
+	"starts with a number",
 	/* bounds */
 	"more than ",
 	"nested deeper than",

@@ -160,8 +160,8 @@ TEST(syntax_errors_are_reported_with_their_line)
 	types_refuse("digraph g { a \f b }", "g:1: syntax error at '\\x0c': expected a statement or }\n");
 	types_refuse("digraph g {}\n}", "g:2: syntax error at '}': expected the end of the file after the graph\n");
 	types_refuse("hello\n", "g:1: syntax error at \"hello\": expected digraph\n");
-	types_refuse("digraph g { budget=20us }", "g:1: \"20us\" begins like a number and does not end like one: "
-						  "write it in quotes\n");
+	types_refuse("digraph g { budget=20us }", "g:1: \"20us\" starts with a number but is not one: "
+						  "put it in quotes\n");
 	types_refuse("digraph g { a [b=\"c\" + d] }",
 		     "g:1: syntax error at \"d\": expected a quoted string on both sides of +\n");
 }
@@ -174,7 +174,7 @@ TEST(only_one_directed_graph_is_accepted)
 	types_refuse_with("strict graph g {}", "g:1: this graph is undirected, as networks of hosts are: ");
 	types_refuse("digraph g {\na -- b\n}",
 		     "g:2: -- joins nodes of an undirected graph: edges are written upper -> lower\n");
-	types_refuse("digraph a {}\ndigraph b {}", "g:2: a second graph begins here: a file holds one\n");
+	types_refuse("digraph a {}\ndigraph b {}", "g:2: a second graph begins here: a file contains only one\n");
 }
 
 TEST(ports_on_nodes_are_refused)
@@ -196,28 +196,28 @@ TEST(several_nodes_at_one_end_of_an_edge_are_refused)
 
 TEST(defaults_after_the_first_node_are_refused)
 {
-	types_refuse_with("digraph g {\na;\nnode [x=1] }", "g:3: \"node [...]\" after the first node, a in line 2");
-	types_refuse_with("digraph g {\na;\nedge [x=1] }", "g:3: \"edge [...]\" after the first node, a in line 2");
+	types_refuse_with("digraph g {\na;\nnode [x=1] }", "g:3: \"node [...]\" after the first node, a on line 2");
+	types_refuse_with("digraph g {\na;\nedge [x=1] }", "g:3: \"edge [...]\" after the first node, a on line 2");
 	types_refuse_with("digraph g { subgraph s {\nnode [x=1] } }", "g:2: \"node [...]\" in a subgraph");
 }
 
 TEST(attribute_has_one_value_everywhere)
 {
-	types_refuse_with("digraph g {\na [x=1]\na [x=2] }", "g:3: x of a is \"2\" here and \"1\" in line 2");
+	types_refuse_with("digraph g {\na [x=1]\na [x=2] }", "g:3: x of a is \"2\" here and \"1\" on line 2");
 	types_refuse_with("digraph g {\nbudget=1\ngraph [budget=2] }",
-			  "g:3: budget of the graph is \"2\" here and \"1\" in line 2");
-	types_refuse_with("digraph g { node [x=1] node [x=2] }", "x of nodes is \"2\" here and \"1\" in line 1");
+			  "g:3: budget of the graph is \"2\" here and \"1\" on line 2");
+	types_refuse_with("digraph g { node [x=1] node [x=2] }", "x of nodes is \"2\" here and \"1\" on line 1");
 	types_refuse_with("strict digraph g { a -> b [x=1] a -> b [x=2] }",
-			  "x of the edge a -> b is \"2\" here and \"1\" in line 1");
+			  "x of the edge a -> b is \"2\" here and \"1\" on line 1");
 	types_refuse_with("digraph g { subgraph s { budget=1 } }", "budget in a subgraph");
 }
 
 TEST(invalid_names_are_refused)
 {
 	types_refuse_with("digraph g { <a> -> b }", "cannot be the HTML-like string <a>");
-	types_refuse_with("digraph g { \"a b\" }", "the node's name \"a b\" holds more than letters, digits");
+	types_refuse_with("digraph g { \"a b\" }", "the node's name \"a b\" has characters other than letters, digits");
 	types_refuse_with("digraph g { \"\" }", "has 0 characters");
-	types_refuse_with("digraph g { \"a\n\x1b[2J\" }", "\"a\\x0a\\x1b[2J\" holds more");
+	types_refuse_with("digraph g { \"a\n\x1b[2J\" }", "\"a\\x0a\\x1b[2J\" has characters other");
 	types_refuse_with("digraph g { a2345678901234567890123456789012345678901234567890123456789012345 }",
 			  "has 65 characters");
 }
@@ -228,7 +228,7 @@ TEST(keys_that_merge_edges_are_refused)
 	types_accept("digraph g { eth -> port [key=x] }");
 	types_accept("digraph g { edge [key=x] eth -> port }");
 	types_refuse_with("digraph g {\na -> b [key=x]; a -> b [key=x] }",
-			  "g:2: a -> b has the key \"x\" twice, which makes one edge of two\n");
+			  "g:2: a -> b has the key \"x\" twice, which merges the two edges\n");
 }
 
 TEST(a_nul_byte_is_refused_with_its_line)
@@ -239,7 +239,7 @@ TEST(a_nul_byte_is_refused_with_its_line)
 
 	CHECK(graph == NULL);
 	REQUIRE(errors.count == 1);
-	CHECK_STR(errors.list[0].text, "g:2: a NUL byte: this is no text");
+	CHECK_STR(errors.list[0].text, "g:2: a NUL byte: this is not text");
 	xk_graph_errors_clear(&errors);
 }
 

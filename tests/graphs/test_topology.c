@@ -138,15 +138,15 @@ TEST(file_kind_is_recognized)
 
 	place_write(&place, "one2.dot", "// a network\n/* */ strict graph n { a }");
 	snprintf(path, sizeof(path), "%s/one2.dot", place.directory);
-	CHECK(xk_topology_is_one(path));
+	CHECK(xk_topology_is_network(path));
 	place_write(&place, "one2.dot", "digraph graph { a }");
-	CHECK(!xk_topology_is_one(path));
+	CHECK(!xk_topology_is_network(path));
 	place_write(&place, "one2.dot", "\"graph\" n { a }");
-	CHECK(!xk_topology_is_one(path));
+	CHECK(!xk_topology_is_network(path));
 	place_write(&place, "one2.dot", "");
-	CHECK(!xk_topology_is_one(path));
-	CHECK(!xk_topology_is_one(place.directory));
-	CHECK(!xk_topology_is_one("/nowhere/at/all"));
+	CHECK(!xk_topology_is_network(path));
+	CHECK(!xk_topology_is_network(place.directory));
+	CHECK(!xk_topology_is_network("/nowhere/at/all"));
 	place_free(&place);
 }
 

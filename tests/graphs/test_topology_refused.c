@@ -13,7 +13,7 @@ TEST(a_network_is_one_undirected_graph)
 	refuse("graph g {\na -- { b c } }", ":2: several nodes in braces at the end of an edge");
 	refuse("graph g {\na, b -- c }", ":2: several nodes at the end of an edge");
 	refuse("graph g {\na:p -- b }", ":2: node a has the port \"p\": edges join whole nodes");
-	refuse("graph g { a [graph=x] }", ":1: \"graph\" is a word of DOT itself");
+	refuse("graph g { a [graph=x] }", ":1: \"graph\" is a keyword of DOT");
 	refuse("graph g { lan [link=ethernet10] }", ":1: this network has 0 hosts, not 1 to 10000");
 	refuse(HEAD "a -- lan; subgraph cluster_x {\nthreads=2 } }", ":3: threads in a subgraph");
 }
@@ -26,18 +26,18 @@ TEST_WITH(a_strict_network_joins_two_nodes_once, struct xk_topology *net,
 
 TEST(incomplete_hosts_are_refused)
 {
-	refuse("graph g { lan [link=ethernet10];\na -- lan }", ":2: host a has no graph file: write protocols=");
-	refuse(HEAD "a -- lan;\nb }", ":3: host b stands on no link");
-	refuse(HEAD "a -- lan;\nb [count=3] }", ":3: host b1 stands on no link: write an edge b -- LINK");
+	refuse("graph g { lan [link=ethernet10];\na -- lan }", ":2: host a has no graph file: add protocols=");
+	refuse(HEAD "a -- lan;\nb }", ":3: host b has no link");
+	refuse(HEAD "a -- lan;\nb [count=3] }", ":3: host b1 has no link: add an edge b -- LINK");
 	refuse(HEAD "a -- lan;\na [protocols=\"none.dot\"] }",
-	       ":3: protocols of a is \"none.dot\": there is no such file");
-	refuse(HEAD "a -- lan;\na [protocols=\"..\"] }", ":3: protocols of a is \"..\": there is no such file");
+	       ":3: protocols of a is \"none.dot\": no such file");
+	refuse(HEAD "a -- lan;\na [protocols=\"..\"] }", ":3: protocols of a is \"..\": no such file");
 }
 
 TEST(invalid_edges_are_refused)
 {
 	refuse(HEAD "a -- lan; wan [link=wide];\nlan -- wan }", ":3: lan -- wan joins two links: a link joins hosts");
-	refuse(HEAD "a; b;\na -- b }", ":3: a -- b joins two hosts: say what link it is with [link=PRESET], one of "
+	refuse(HEAD "a; b;\na -- b }", ":3: a -- b joins two hosts: specify the link with [link=PRESET], one of "
 				       "ethernet10, wide\n");
 	refuse(HEAD "a -- lan;\na -- a [link=wide] }", ":3: a -- a joins a to itself");
 	refuse(HEAD "a -- lan;\na -- lan;\na -- lan;\na -- lan;\na -- lan }", ":6: host a has more than 4 devices");
@@ -52,12 +52,12 @@ TEST(unknown_attributes_are_refused_with_a_suggestion)
 	refuse(HEAD "a -- lan;\na [thread=2] }", ":3: unknown attribute \"thread\" of a (did you mean \"threads\"?)");
 	refuse(HEAD "a -- lan;\nlan [lose=2] }", ":3: unknown attribute \"lose\" of lan (did you mean \"loss\"?)");
 	refuse(HEAD "a -- lan;\nlan [threads=2] }",
-	       ":3: threads is no attribute of lan: it belongs on a host, or the graph");
-	refuse(HEAD "a -- lan;\na [loss=2] }", ":3: loss is no attribute of a: it belongs on a link");
-	refuse(HEAD "a -- lan;\na [address=2] }", ":3: address is no attribute of a: it belongs on an edge that joins");
-	refuse(HEAD "a -- lan [link=wide] }", ":2: link is no attribute of a -- lan: it belongs on a link, or an edge");
-	refuse(HEAD "a; b; a -- b [link=wide,\nhost=\"10.77.0.1/24\"] }", ":3: host is no attribute of a -- b");
-	refuse(HEAD "a -- lan; graph [count=2] }", ":2: count is no attribute of the graph: it belongs on a host");
+	       ":3: threads is not an attribute of lan: it belongs on a host, or the graph");
+	refuse(HEAD "a -- lan;\na [loss=2] }", ":3: loss is not an attribute of a: it belongs on a link");
+	refuse(HEAD "a -- lan;\na [address=2] }", ":3: address is not an attribute of a: it belongs on an edge that joins");
+	refuse(HEAD "a -- lan [link=wide] }", ":2: link is not an attribute of a -- lan: it belongs on a link, or an edge");
+	refuse(HEAD "a; b; a -- b [link=wide,\nhost=\"10.77.0.1/24\"] }", ":3: host is not an attribute of a -- b");
+	refuse(HEAD "a -- lan; graph [count=2] }", ":2: count is not an attribute of the graph: it belongs on a host");
 	refuse(HEAD "a -- lan;\na [protocol=udp] }",
 	       ":3: unknown attribute \"protocol\" of a (did you mean \"protocols\"?)");
 }
@@ -73,7 +73,7 @@ TEST(invalid_values_are_refused)
 	refuse(HEAD "a -- lan;\na [threads=many] }", ":3: threads of a is \"many\": expects a number from 1 to 64");
 	refuse(HEAD "a -- lan;\nlan [loss=often] }", ":3: loss of lan is \"often\": expects a probability");
 	refuse(HEAD "a -- lan;\nlan [loss=<often>] }",
-	       ":3: loss of lan is \"often\": expected a value that is no HTML");
+	       ":3: loss of lan is \"often\": expected a value that is not an HTML");
 	refuse(HEAD "a -- lan;\na [count=0] }", ":3: count of a is \"0\": expects a number from 1 to 10000");
 	refuse(HEAD "a -- lan;\na [count=10001] }", ":3: count of a is \"10001\": expects a number from 1 to 10000");
 	refuse(HEAD "a -- lan; b -- lan;\na, b [count=6000] }", ":1: this network has 12000 hosts, not 1 to 10000");
@@ -86,21 +86,21 @@ TEST(invalid_values_are_refused)
 	       ":3: host of a -- lan is \"10.77.0.0/24\": expects an address with the bits of its network, such as "
 	       "10.77.0.1/24, and not the network's own address");
 	refuse(HEAD "a -- lan\n[address=\"03:00:00:00:00:00\"] }",
-	       ":3: address of a -- lan is \"03:00:00:00:00:00\": no "
-	       "device can have");
+	       ":3: address of a -- lan is \"03:00:00:00:00:00\": this is "
+	       "not an address of a device");
 	refuse("graph g {\nnetwork=\"10.77.0.5/24\" }", ":2: network of the graph is \"10.77.0.5/24\": that network is "
 							"10.77.0.0/24\n");
-	refuse("graph g {\nnetwork=\"224.0.0.0/24\" }", ":2: network of the graph is \"224.0.0.0/24\": no host can");
+	refuse("graph g {\nnetwork=\"224.0.0.0/24\" }", ":2: network of the graph is \"224.0.0.0/24\": ");
 	refuse(HEAD "a -- lan;\na [set=\"udptest.port\"] }",
-	       ":3: set of a holds \"udptest.port\", which is not of the form");
+	       ":3: set of a contains \"udptest.port\", which is not of the form");
 	refuse(HEAD "a -- lan;\na [set=\"udptest.port='3\"] }", ":3: set of a has a quote ' that does not close");
-	refuse(HEAD "a -- lan;\na [set=\"port=3\"] }", ":3: set of a holds \"port\", which is not of the form");
+	refuse(HEAD "a -- lan;\na [set=\"port=3\"] }", ":3: set of a contains \"port\", which is not of the form");
 }
 
 TEST(names_are_unique)
 {
 	refuse(HEAD "a [count=2]; a -- lan;\na2 -- lan }",
-	       ":3: two hosts or links are called a2: the other is in line 2");
+	       ":3: two hosts or links are called a2: the other is on line 2");
 	refuse(HEAD "a [count=2]; a -- lan;\na2 [link=wide] }", ":3: two hosts or links are called a2");
 	refuse(HEAD "a -- b [link=wide];\n\"a--b\" [link=wide] }", ":3: two hosts or links are called a--b");
 	refuse(HEAD "a23456789012345678901234567890123456789012345678901234567890123 [count=2];\n }",
@@ -113,7 +113,7 @@ TEST(addresses_are_unique)
 	refuse(HEAD "a -- lan;\nb -- lan [address=\"02:00:00:00:00:01\"] }",
 	       ":3: a and b both have the address 02:00:00:00:00:01\n");
 	refuse(HEAD "a [count=2];\na -- lan [host=\"10.77.0.1/24\"] }",
-	       ":3: host of a -- lan: a is 2 hosts, and this is");
+	       ":3: host of a -- lan: a is 2 hosts, but this is");
 	refuse(HEAD "a [count=2];\nlan -- a [address=\"02:00:00:00:00:01\"] }",
 	       ":3: address of lan -- a: a is 2 hosts");
 	refuse("graph g { protocols=\"one.dot\"\nnetwork=\"10.77.0.0/30\" lan [link=wide]; a [count=3]; a -- lan }",
@@ -141,14 +141,14 @@ TEST(sets_are_checked_at_their_line)
 TEST(graphs_ports_stand_on_devices)
 {
 	refuse(HEAD "a -- lan;\na [set=\"port.dev=x\"] }",
-	       ":2: host a has no device \"x\", which port in its graph stands on\n");
+	       ":2: host a has no device \"x\", which port in its graph needs\n");
 	refuse(HEAD "a -- lan;\na -- lan }",
-	       ":3: no port in the graph of host a stands on its device \"port2\"; a host on two links needs a "
+	       ":3: no port in the graph of host a uses its device \"port2\"; a host on two links needs a "
 	       "graph with two ports, such as udptest-multihomed.dot\n");
 	refuse(HEAD "a [protocols=\"two.dot\"];\na -- lan }",
-	       ":2: host a has 1 device, and none for port2 in its graph: give it one more link\n");
+	       ":2: host a has 1 device, and none for port2 in its graph: give it another link\n");
 	refuse(HEAD "a [protocols=\"two.dot\", set=\"port1.dev=port2 port2.dev=port2\"];\na -- lan; a -- lan }",
-	       ":2: port1 and port2 in the graph of host a both stand on the device \"port2\"\n");
+	       ":2: port1 and port2 in the graph of host a both use the device \"port2\"\n");
 	xk_topology_free(good(HEAD "a [protocols=\"two.dot\"]; a -- lan [dev=x]; a -- lan [dev=y] }"));
 	xk_topology_free(
 		good(HEAD "a [protocols=\"two.dot\", set=\"port1.dev=y\"]; a -- lan [dev=x]; a -- lan [dev=y] }"));
@@ -165,7 +165,7 @@ TEST(wrong_sets_are_refused)
 	refuse_set(net, "a3.mode=3", "/net/n.dot has no host or link \"a3\"");
 	refuse_set(net, "b.threads=x", "--set: threads of b is \"x\": expects a number");
 	refuse_set(net, "a1.threads=x", "--set: threads of a1 is \"x\": expects a number");
-	refuse_set(net, "a1.count=2", "--set: count cannot be set for a1 alone, but for a");
+	refuse_set(net, "a1.count=2", "--set: count cannot be set for a1 alone, only for a");
 	refuse_set(net, "b--a1.loss=x", "--set: loss of b--a1 is \"x\": expects a probability");
 	refuse_set(net, "b--a1.count=x", "--set: count cannot be set for the link b--a1");
 	refuse_set(net, "b--a1.link=x", "--set: link of b--a1 is \"x\": expected one of");

@@ -29,7 +29,7 @@ lost() {
 	check "never_freed in ${1##*/}" "$said" [ $? -eq 1 ]
 	check "never_freed in ${1##*/}: it is named" "$said" \
 		grep -q 'host "server", protocol "mistake" was handed 1 message that it has neither passed on nor freed, one of 1 bytes' <<<"$said"
-	check "never_freed in ${1##*/}: it is counted" "$said" grep -q ': 1 buffers have not come back' <<<"$said"
+	check "never_freed in ${1##*/}: it is counted" "$said" grep -q ': 1 buffers were not returned' <<<"$said"
 }
 
 none() {
@@ -99,7 +99,7 @@ done
 
 # crashes MISTAKE WHERE: checks that the crash report names the protocol and the place.
 crashes() {
-	expect "$1 in xk run" 139 "crash: host \"server\", protocol \"mistake\" has used an address that is not its own.*$2" \
+	expect "$1 in xk run" 139 "crash: host \"server\", protocol \"mistake\" has used an invalid address.*$2" \
 		"$xk" run "$net" --link sim --quiet --set "server.mistake.makes=$1"
 }
 

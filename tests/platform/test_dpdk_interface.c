@@ -527,7 +527,7 @@ TEST(tap_is_opened_with_its_number_of_queues)
 	REQUIRE(host_start(&other) == 0);
 	if (cable_new(&(struct cable){ 0 }, 41)) {
 		CHECK(!link_open(&other, "tap", "eth41", XK_DPDK_CLIENT, true));
-		CHECK_HAS(other.why, "eth41 is no tap: use link af_packet");
+		CHECK_HAS(other.why, "eth41 is not a tap: use link af_packet");
 	}
 	link_close(&other);
 }

@@ -145,7 +145,7 @@ TEST_IN(impossible_opens_are_refused_in_words, struct host, h, REQUIRE(host_star
 	static const struct {
 		const char *link, *device, *words;
 	} bad[] = { { "carrier-pigeon", "a", "no link" },
-		    { "ring", "a", "one end at a time" },
+		    { "ring", "a", "opened one at a time" },
 		    { "af_packet", "nosuch", "there is no network interface \"nosuch\"" },
 		    { "af_xdp", "nosuch", "there is no network interface \"nosuch\"" },
 		    { "af_packet", "a/b", "cannot be the name" },
@@ -153,7 +153,7 @@ TEST_IN(impossible_opens_are_refused_in_words, struct host, h, REQUIRE(host_star
 		    { "tap", "a,mac=b", "cannot be the name" },
 		    { "af_packet", "", "cannot be the name" },
 		    { "memif", "a,b", "no comma" },
-		    { "pci", "nonsense", "no PCI address" },
+		    { "pci", "nonsense", "not a PCI address" },
 		    { "pci", "0000:ff:1f.7", "no network card at 0000:ff:1f.7" } };
 
 	for (unsigned i = 0; i < XK_ARRAY_LENGTH(bad); i++) {

@@ -45,8 +45,8 @@ TEST(preset_may_be_followed_by_changes)
 	static const char *const wrong[][2] = {
 		{ "ethernet", "there is no link \"ethernet\"; docs/links.md lists them" },
 		{ "", "there is no link \"\"; docs/links.md lists them" },
-		{ "myrinet,speed=1", "\"speed\": expected a setting of docs/links.md and =" },
-		{ "myrinet,mtu", "\"mtu\": expected a setting of docs/links.md and =" },
+		{ "myrinet,speed=1", "\"speed\": expected SETTING=VALUE, with a setting of docs/links.md" },
+		{ "myrinet,mtu", "\"mtu\": expected SETTING=VALUE, with a setting of docs/links.md" },
 		{ "myrinet,mtu=67", "expects a number from 68 to 65000" },
 		{ "myrinet,cell=53,cell_payload=54", "cell_payload is 0, or more than the cell" },
 	};
@@ -130,7 +130,7 @@ TEST(impossible_links_are_reported)
 	}
 	config = good;
 	config.kind = SIM_LINK_SWITCH + 1;
-	CHECK_STR(sim_link_check(&config), "kind is none of wire, shared, switch");
+	CHECK_STR(sim_link_check(&config), "kind is not wire, shared or switch");
 	config.kind = (enum sim_link_kind) - 1;
 	CHECK(sim_link_check(&config) != NULL);
 	CHECK(sim_link_check(&good) == NULL);

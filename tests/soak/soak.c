@@ -181,7 +181,7 @@ soak_crash(struct soak_host *host)
 	host->soak->crashes++;
 	if (xk_sim_crash(host->host->sim) == 0)
 		return;
-	printf("FAIL %s: buffers have not come back\n", host->host->topology->name);
+	printf("FAIL %s: buffers were not returned\n", host->host->topology->name);
 	host->soak->failed = true;
 }
 

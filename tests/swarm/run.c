@@ -297,7 +297,7 @@ run_plan(const struct plan *plan, const char *directory, const char *capture, st
 		run_close(run);
 	}
 	if (run->net.sim != NULL && net_close(&run->net) != 0)
-		run_fail(run, RUN_LEAKED, "buffers have not come back, or a host could not be booted");
+		run_fail(run, RUN_LEAKED, "buffers were not returned, or a host could not be booted");
 	free(run);
 }
 

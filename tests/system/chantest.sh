@@ -90,7 +90,7 @@ continues_or_reports() {
 	if [ "$status" -eq 124 ]; then
 		await_traffic "$again"
 	else
-		[ "$status" -eq 1 ] && printed again.err "10\\.77\\.0\\.2 has not answered for too long|nobody on the link"
+		[ "$status" -eq 1 ] && printed again.err "10\\.77\\.0\\.2 has not answered for too long|no host on the link"
 	fi
 }
 

@@ -238,7 +238,7 @@ end_server() {
 
 # is_clean FILE: succeeds if FILE has no report of a sanitizer.
 is_clean() {
-	! grep -E 'Sanitizer|runtime error|Assertion|assertion|have not come back' "$1" >&2
+	! grep -E 'Sanitizer|runtime error|Assertion|assertion|were not returned' "$1" >&2
 }
 
 # run SECONDS COMMAND...: sets $status (124 or 152: it took too long); the output goes to $work/out and $work/err.

@@ -90,7 +90,7 @@ expect "... not with one" 1 'tick_answer' "$xk" compile "$work/tick.dot" --with 
 # ---- refusals and hostile files ---------------------------------------------------------------------------------------------
 
 xk=$build/xk
-expect "no output" 2 'what to make' "$xk" compile graphs/udptest.dot
+expect "no output" 2 '-o PROGRAM is missing' "$xk" compile graphs/udptest.dot
 expect "no graph" 1 'nowhere.dot' "$xk" compile nowhere.dot -o "$work/none"
 expect "... with a protocol of one's own" 1 'nowhere.dot' "$xk" compile nowhere.dot --with "$work/udp.c" -o "$work/none"
 expect "neither" 2 'neither a graph nor a protocol' "$xk" compile -o "$work/none"

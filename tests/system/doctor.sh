@@ -54,7 +54,7 @@ done
 expect "few descriptors: virtio does not work" 1 '' bash -c 'ulimit -n 40; exec "$@"' few "$xk" doctor
 check "... which it reports" "$(cat "$work/out")" grep -qE '^  virtio +NO .*may open 40 files' "$work/out"
 check "... with the command" "$(cat "$work/out")" grep -q -- '-> ulimit -n 1024' "$work/out"
-check "... and what works instead" "$(tail -n 2 "$work/out")" grep -q 'virtio does not work' "$work/out"
+check "... and what works instead" "$(tail -n 2 "$work/out")" grep -q 'virtio, the default link, does not work' "$work/out"
 # shellcheck disable=SC2016
 run 60 bash -c 'ulimit -n 40; exec "$@"' few "$xk" doctor --json -
 check "--json - has standard output for itself" "$(head -n 2 "$work/out")" \

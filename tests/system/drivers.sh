@@ -51,7 +51,7 @@ end_server
 spawn host "$xk" run graphs/icmptest.dot --drivers 2 --cores 0,0 --json "$work/host.json" --pcap "$work/host.pcapng"
 standing=$pid
 check "a host stands with 2 drivers" "$(tail -n 3 "$work/host.err")" \
-	within 20 printed host.err 'stands at .*; 2 drivers, interrupt, mode ipp'
+	within 20 printed host.err 'runs at .*; 2 drivers, interrupt, mode ipp'
 expect "it answers" 0 '' "$icmptest" 10.77.0.2 --drivers 2 --count 20 --interval 2ms --timeout 4s --size 3000
 kill -TERM "$standing"
 await_end "$standing" 20
@@ -71,10 +71,10 @@ refused() {
 for link in memif tap af_packet af_xdp; do
 	refused "$link has one queue" --link $link --drivers 2
 done
-refused 'a simulated host has one' --link sim --drivers 2
+refused 'a simulated host has only one' --link sim --drivers 2
 refused 'virtio has at most 8 queues' --drivers 9
 refused '"0" is not a number between 1 and 16' --drivers 0
 refused 'with --drivers N, 2N' --drivers 2 --cores 0,0,0
 refused 'may not use core 900' --drivers 2 --cores 0,0,0,900
 expect "refused: cores of a host" 2 'one for each of the 2 drivers' "$xk" run graphs/icmptest.dot --drivers 2 --cores 0,0,0
-expect "refused: of a network" 2 'are of a host' "$xk" run graphs/net/pair-ethernet10.dot --link sim --drivers 2
+expect "refused: of a network" 2 'are for a host' "$xk" run graphs/net/pair-ethernet10.dot --link sim --drivers 2

@@ -10,7 +10,7 @@ echoes=graphs/icmptest.dot
 stand() {
 	spawn host "$xk" run "$@"
 	standing=$pid
-	within 20 printed host.err 'stands at .* ctrl-C ends it' || fail stand "no host: $(tail -n 3 "$work/host.err")"
+	within 20 printed host.err 'runs at .* ctrl-C ends it' || fail stand "no host: $(tail -n 3 "$work/host.err")"
 }
 
 # stood NAME SIGNAL [PATTERN]: checks that the signal ends the host successfully and its counts contain PATTERN.
@@ -138,7 +138,7 @@ for signal in INT TERM; do
 	"$xk" run $echoes >"$work/full" 2>"$work/stuck$signal.err" </dev/null 9>&- &
 	stuck=$!
 	spawned+=("$stuck")
-	within 20 printed "stuck$signal.err" 'stands at' || fail "a second SIG$signal" "no host: $(cat "$work/stuck$signal.err")"
+	within 20 printed "stuck$signal.err" 'runs at' || fail "a second SIG$signal" "no host: $(cat "$work/stuck$signal.err")"
 	kill -$signal "$stuck"
 	sleep 1
 	runs "$stuck" || await_end "$stuck" 0
@@ -152,7 +152,7 @@ rm -f "$XDG_RUNTIME_DIR"/*.sock
 
 # Closing its terminal shuts a host down cleanly, unless it was started with nohup.
 spawn hung env --default-signal=HUP "$xk" run $echoes
-within 20 printed hung.err 'stands at' || fail SIGHUP "no host: $(cat "$work/hung.err")"
+within 20 printed hung.err 'runs at' || fail SIGHUP "no host: $(cat "$work/hung.err")"
 kill -HUP "$pid"
 await_end "$pid" 20
 check "SIGHUP shuts a host down cleanly" "status $status: $(cat "$work/hung.err")" [ "$status" -eq 0 ]
@@ -160,7 +160,7 @@ check "... and it takes its sockets along" "$(ls "$XDG_RUNTIME_DIR")" [ -z "$(ls
 # shellcheck disable=SC2016 # for the inner shell
 spawn deaf bash -c 'trap "" HUP; exec "$@"' deaf "$xk" run $echoes
 deaf=$pid
-within 20 printed deaf.err 'stands at' || fail nohup "no host: $(cat "$work/deaf.err")"
+within 20 printed deaf.err 'runs at' || fail nohup "no host: $(cat "$work/deaf.err")"
 kill -HUP "$deaf"
 sleep 0.3
 check "... but not one started with nohup" "it has ended" runs "$deaf"
@@ -186,7 +186,7 @@ kill -KILL "$(children_of "$endless")"
 await_end "$endless" 20
 check "kill -9 of the answering host ends the pings" "status $status: $(tail -n 3 "$work/endless.err")" \
 	[ "$status" -eq 1 ]
-check "... in words" "$(cat "$work/endless.err")" printed endless.err 'the server did not end well'
+check "... in words" "$(cat "$work/endless.err")" printed endless.err 'the server failed at its end'
 spawn endless "$icmptest" --count 0 --interval 1ms --quiet
 endless=$pid
 within 20 children || fail "kill -9 of icmptest" "there is no other host"
@@ -204,7 +204,7 @@ check "... removes what a killed one left" "$(ls "$XDG_RUNTIME_DIR")" \
 for link in virtio tap memif ring; do
 	case $link in
 	ring) wanted=2 said='there is no lone end' ;;
-	*) wanted=0 said='stands at' ;;
+	*) wanted=0 said='runs at' ;;
 	esac
 	expect "--until on $link" "$wanted" "$said" "$build/xk" run $echoes --link "$link" --end server --until 300ms
 done
@@ -218,13 +218,13 @@ refused() {
 }
 refused 2 'an argument is missing' xk run
 refused 2 'one argument too many' xk run $echoes more
-refused 2 'no time such as' xk run $echoes --until soon
-refused 2 'no time such as' xk run $echoes --until 0s
-refused 2 '--quiet, --seed and --show are of network files' xk run $echoes --quiet
-refused 2 '--quiet, --seed and --show are of network files' xk run $echoes --seed 1
-refused 2 'are of a host' xk run graphs/net/pair-ethernet10.dot --link sim --mode ipp
-refused 2 'are of a host' xk run graphs/net/pair-ethernet10.dot --link sim --driver poll
-refused 2 'are of a host' xk run graphs/net/pair-ethernet10.dot --link sim --end client
+refused 2 'not a time such as' xk run $echoes --until soon
+refused 2 'not a time such as' xk run $echoes --until 0s
+refused 2 '--quiet, --seed and --show are for network files' xk run $echoes --quiet
+refused 2 '--quiet, --seed and --show are for network files' xk run $echoes --seed 1
+refused 2 'are for a host' xk run graphs/net/pair-ethernet10.dot --link sim --mode ipp
+refused 2 'are for a host' xk run graphs/net/pair-ethernet10.dot --link sim --driver poll
+refused 2 'are for a host' xk run graphs/net/pair-ethernet10.dot --link sim --end client
 refused 2 'networks run in the simulator' xk run graphs/net/pair-ethernet10.dot
 refused 2 'networks run in the simulator' xk run graphs/net/pair-ethernet10.dot --link virtio
 refused 1 'directed' xk run $echoes --link sim
@@ -243,8 +243,8 @@ refused 1 '--json .* cannot be written' xk run $echoes --json /nowhere/file
 refused 2 'not an address like' icmptest 10.77
 refused 2 'one argument too many' icmptest 10.77.0.2 10.77.0.3
 refused 2 '"65508" is not a number' icmptest --size 65508
-refused 2 'is no time of at least 1us' icmptest --interval 0s
-refused 2 'is no time of at least 1us' icmptest --timeout soon
+refused 2 'is not a time of at least 1us' icmptest --interval 0s
+refused 2 'is not a time of at least 1us' icmptest --timeout soon
 refused 2 'less than 4096 times --interval' icmptest --timeout 1s --interval 1us
 refused 2 'no lone end' icmptest 10.77.0.2 --link memory
 refused 2 'xk run NETWORK --link sim' icmptest --link sim

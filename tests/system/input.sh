@@ -28,14 +28,14 @@ misuse '"0" is not a number' --threads 0
 misuse '"both" is none of regular, ipp' --mode both
 misuse '"sleep" is none of poll, interrupt, adaptive' --driver sleep
 misuse 'needs --driver adaptive' --driver poll --spin 20us
-misuse '"20" is no time such as' --driver adaptive --spin 20
+misuse '"20" is not a time such as' --driver adaptive --spin 20
 misuse '"all" is none of none, client, server, both' --handoff all
 misuse 'may not use core 900' --cores 900,0
 misuse '--cores takes two' --cores 0,0,0
 misuse 'wire is not available.*virtio' --link wire
 misuse 'interrupt is refused.*--driver poll' --link ring --driver interrupt
 misuse 'no lone end' --link ring --server
-misuse 'are of --link sim' --costs modern
+misuse 'need --link sim' --costs modern
 misuse 'expected one of none, decstation, alpha, modern' --link sim --costs fast
 misuse '"thread=5us": expected NAME=TIME' --link sim --costs modern,thread=5us
 misuse 'exclude each other' --server --client 10.77.0.2
@@ -43,7 +43,7 @@ misuse 'not an address' --client 10.77.0
 misuse 'not an address' --client 10.77.0.256
 misuse 'not an address' --client localhost
 misuse 'one --mode' --server --mode regular,ipp
-misuse "a file's name is missing" --pcap ''
+misuse "the file name is missing" --pcap ''
 misuse 'not of the form node.attribute=value' --set nonsense
 misuse 'not of the form node.attribute=value' --set server:vnet.address
 misuse 'more than' --size 1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25,26,27,28,29,30,31,32,33,34,35,36,37,38,39,40,41,42,43,44,45,46,47,48,49,50,51,52,53,54,55,56,57,58,59,60,61,62,63,64,65
@@ -145,7 +145,7 @@ for user in udptest chantest blasttest pingpong; do
 done
 
 expect "--show of an unknown node" 1 'has a node "nobody"' "$xk" run $pair --link sim --quiet --show udptest,nobody
-expect "--show is of networks" 2 'are of network files' "$xk" run graphs/udptest.dot --show udptest
+expect "--show is of networks" 2 'are for network files' "$xk" run graphs/udptest.dot --show udptest
 run 60 "$xk" run graphs/net/crash.dot --link sim --until 2500ms --quiet
 check "a host that is down" "$(cat "$work/err")" grep -Eq '\(down\)' "$work/err"
 
@@ -168,14 +168,14 @@ run 30 "$xk" run graphs/net/pair-ethernet10.dot --link sim --until 10ms --pcap -
 check "run NETWORK --pcap -" "$(cat "$work/err")" [ "$(head -c 4 "$work/out" | od -An -tx1)" = " 0a 0d 0d 0a" ]
 check "... prints frames elsewhere" "it does not" grep -q ' sent ' "$work/err"
 spawn capture "$xk" run graphs/udptest.dot --pcap -
-within 20 printed capture.err 'stands at'
+within 20 printed capture.err 'runs at'
 kill -TERM "$pid"
 await_end "$pid" 20
 check "run GRAPH --pcap -" "$(cat "$work/capture.err")" [ "$(head -c 4 "$work/capture.out" | od -An -tx1)" = " 0a 0d 0d 0a" ]
 check "... and nothing else" "there is text" [ "$(grep -ca 'counted\|frames_' "$work/capture.out")" -eq 0 ]
-expect "a pair --pcap -" 2 'there is one standard output' "$udptest" --rounds 10 --pcap -
-expect "--json - --pcap -" 2 'there is one standard output' "$xk" run graphs/udptest.dot --json - --pcap -
-expect "compile -o -" 2 'name a file' "$xk" compile graphs/udptest.dot -o -
+expect "a pair --pcap -" 2 'there is only one standard output' "$udptest" --rounds 10 --pcap -
+expect "--json - --pcap -" 2 'cannot both use standard output' "$xk" run graphs/udptest.dot --json - --pcap -
+expect "compile -o -" 2 'specify a file' "$xk" compile graphs/udptest.dot -o -
 check "no file is named -" "one is" test ! -e -
 expect "a graph without udptest" 1 'no udptest in' "$udptest" --rounds 5 --graph "$work/without.dot"
 head -c 100000 /dev/urandom >"$work/random.dot"
@@ -209,7 +209,7 @@ expect "xk run of a protocol graph" 1 'directed' "$xk" run graphs/udptest.dot --
 expect "xk run of no file" 1 'none.dot: cannot be read' "$xk" run "$work/none.dot" --link sim
 expect "xk run of random bytes" 1 "^$work/random.dot:[0-9]+: " "$xk" run "$work/random.dot" --link sim
 network 2 '"soon" is no time' --until soon
-network 2 '"-1s" is no time' --until -1s
+network 2 '"-1s" is not a time' --until -1s
 network 2 '"-1" is not a number' --seed -1
 network 2 '"18446744073709551616" is not a number' --seed 18446744073709551616
 network 2 'takes one' --seed 1,2
@@ -222,7 +222,7 @@ network 1 'threads of a.* is "65"' --set a.threads=65
 network 1 'stacks of a.* is "1"' --set a.stacks=1
 network 1 'is not after the host was booted' --set a.crash=0s
 network 1 'boot number 1 is not after crash' --set a.crash=1s --set a.boot=1s
-network 1 'a wire: it joins two hosts, and not 3' --set lan.kind=wire
+network 1 'a wire: it joins two hosts, not 3' --set lan.kind=wire
 network 1 'a1: it cannot be booted' --set graph.traffic.peers=nobody
 network 0 'hash' --until 0s
 network 0 'until 18446744073.000000 s' --until 18446744073s --set graph.traffic.count=5 --set lan.loss=0%
@@ -286,7 +286,7 @@ check "... and run from another directory" "status $status: $(tail -n 3 "$work/e
 expect "no XDG_RUNTIME_DIR" 0 '' env -u XDG_RUNTIME_DIR "$udptest" --rounds 10
 expect "a missing XDG_RUNTIME_DIR" 0 '' env XDG_RUNTIME_DIR=/nowhere "$udptest" --rounds 10
 # shellcheck disable=SC2016 # for the inner shell
-expect "few descriptors" 1 'may open 24 files, and needs .*ulimit -n' bash -c 'ulimit -n 24; exec "$@"' few "$udptest" --rounds 10
+expect "few descriptors" 1 'may open 24 files and needs .*ulimit -n' bash -c 'ulimit -n 24; exec "$@"' few "$udptest" --rounds 10
 
 if [ "$(id -u)" -eq 0 ]; then
 	nobody="setpriv --reuid=65534 --regid=65534 --clear-groups"
@@ -309,7 +309,7 @@ fi
 
 if unshare -m true 2>/dev/null; then
 	# shellcheck disable=SC2016 # for the inner shell
-	expect "a read-only /tmp" 1 '/tmp/xk-4077 cannot be made \(Read-only file system.*\).*XDG_RUNTIME_DIR' \
+	expect "a read-only /tmp" 1 '/tmp/xk-4077 cannot be created \(Read-only file system.*\).*XDG_RUNTIME_DIR' \
 		unshare -m sh -c 'mount --bind /tmp /tmp && mount -o remount,ro,bind /tmp && shift &&
 			exec env -u XDG_RUNTIME_DIR setpriv --reuid=4077 --regid=4077 --clear-groups "$@"' sh - \
 		env -C "$work/copy" "$work/copy/build/udptest" --rounds 10

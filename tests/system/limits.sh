@@ -47,7 +47,7 @@ pair=("$programs/udptest" --rounds 20 --mode ipp)
 here=("$programs/udptest" --rounds 20 --mode ipp --link memory)
 host=("$programs/xk" run graphs/host.dot --link memif --until 10ms)
 
-names -n 32 'may open 32 files, and needs 64' "${pair[@]}"
+names -n 32 'may open 32 files and needs 64' "${pair[@]}"
 names -n 10 'ulimit -n' "${pair[@]}"
 names -n 5 'ulimit -n' "${here[@]}"
 names -n 5 'ulimit -n' "$programs/xk" draw graphs/udptest.dot -o "$work/udptest.svg"

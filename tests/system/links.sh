@@ -5,7 +5,7 @@
 
 # Polling ends on a busy machine wait long for their turn.
 patient=(--set udptest.timeout=8s --set udptest.silence=20s)
-forbidden='may not make a network of its own|cannot be made|CAP_BPF|af_xdp device|does not start'
+forbidden='may not create a network|cannot be created|CAP_BPF|af_xdp device|does not start'
 
 # forbids NAME: succeeds, and prints SKIPPED, if the last run failed because of a restriction of this machine.
 forbids() {
@@ -124,7 +124,7 @@ done
 expect "an unknown link" 2 'virtio, memif, ring, tap, af_packet, af_xdp, a PCI address' "$udptest" --link pigeon
 expect "no such interface" 1 'there is no network interface "nosuch"' \
 	"$udptest" --server --link af_packet --set port.dev=nosuch
-expect "no interface named" 1 'name one with port.dev=' "$udptest" --server --link af_xdp
+expect "no interface named" 1 'set port.dev= to one of' "$udptest" --server --link af_xdp
 expect "no such card" 1 'there is no PCI device 0000:ff:1f.7.*dpdk-devbind' "$udptest" --server --link 0000:ff:1f.7
 expect "no such card, in short" 1 'there is no PCI device 0000:ff:1f.7' "$udptest" --client 10.77.0.2 --link ff:1f.7
 expect "a pair on one card" 2 'two network cards' "$udptest" --link 0000:ff:1f.7

@@ -76,7 +76,7 @@ arp -> eth  [key=0];
 }
 END
 drawn "a graph read and written by networkx" "$work/networkx.dot"
-expect "... but no edge to a line's end" 1 '"\\n" holds more than letters' \
+expect "... but no edge to a line's end" 1 '"\\n" has characters other than letters' \
 	"$xk" check <(sed '3s/.*/udp -> "\\n";/' "$work/networkx.dot")
 
 # ---- addresses ----------------------------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ for name in 9 Pong a-b ../x '' aaaaaaaaaaaaaaaaaaaaaaaaa; do
 done
 # Names that would not compile or mean something else: keywords of C, of graphs, tests and --set, names of the library.
 for name in int new errno linux typeof node graph digraph host link user wire2 xk xk_push rig_new atomic sem test_pong; do
-	expect "no name: $name" 2 "\"$name\" is .*: take another name" "$xk" new "$name" -o "$work/none"
+	expect "no name: $name" 2 "\"$name\" is .*: use another name" "$xk" new "$name" -o "$work/none"
 done
 expect "one kind" 2 'exclude each other' "$xk" new ping --rpc --layer
 expect "no place" 1 'cannot be written' "$xk" new pong -o "$work/none/own"
@@ -40,7 +40,7 @@ expect "a client that fails ends its host so" 1 'price.failed' build-with/xk run
 	--set client.price.peer=10.77.0.9 --set client.price.ends=yes --set cable.loss=100%
 prints "a pair of programs, too" ' 0$' build-with/udptest --graph "$own/pongtest.dot" --rounds 20 --mode ipp --size 100
 expect "udptest is udptest" 2 '^udptest: "nothing" is not an option' build-with/udptest nothing
-expect "... which does not compile others" 1 'a program that xk compile made has none' build-with/udptest --compiled --rounds 10
+expect "... which does not compile others" 1 'a program made by xk compile has none' build-with/udptest --compiled --rounds 10
 expect "... and xk is xk" 2 '^xk: there is no word "nothing"' build-with/xk nothing
 # Wireshark finds a field of any name: the filter's name omits the characters that filters do not allow.
 mkdir "$work/odd"
@@ -74,5 +74,5 @@ rm "$own"/test_*
 printf 'int tock_unused(int a) { return 0; }\n' >>"$own/tock.c"
 expect "a mistake that does not compile" 1 'tock.c:.* no previous prototype' ./run build --with "$own"
 expect "no such directory" 1 'is no directory' ./run build --with "$work/none"
-expect "no directory" 2 'unknown: build --with' ./run build --with
-expect "not with --debug" 2 'do not go together' ./run build --debug --with "$own"
+expect "no directory" 2 'unknown command: build --with' ./run build --with
+expect "not with --debug" 2 'cannot be combined' ./run build --debug --with "$own"

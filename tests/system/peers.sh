@@ -127,7 +127,7 @@ spawn lone2 "${client[@]}"
 sleep 1
 kill -TERM "$pid"
 ended "SIGTERM of a client that waits for its server" "$pid" 20 1
-ended "a client without a server gives up" "$lone" 60 1 lone.err "no server on $socket .*: start the server, or name its socket"
+ended "a client without a server gives up" "$lone" 60 1 lone.err "no server on $socket .*: start the server, or specify its socket"
 took "a client without a server gives up" "$since" 9500 60000
 
 # The client may start first.
@@ -213,7 +213,7 @@ rm "$socket"
 serve
 spawn silent "${client[@]}" --rounds 10 --set vnet.address=10.77.0.1/24 --set udptest.silence=2s
 ended "a client" "$pid" 20 0 silent.err
-expect "an address that no host has" 1 'nobody on the link has the address 10\.77\.0\.9 ' "$udptest" --client 10.77.0.9 \
+expect "an address that no host has" 1 'no host on the link has the address 10\.77\.0\.9 ' "$udptest" --client 10.77.0.9 \
 	--rounds 10 --set udptest.silence=1s
 expect "the address is on no network here" 1 '192\.168\.7\.7 is on no network of this host' "$udptest" \
 	--client 192.168.7.7 --rounds 10

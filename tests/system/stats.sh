@@ -13,7 +13,7 @@ stand() {
 	shift
 	spawn "$name" "$xk" run "$@"
 	standing=$pid
-	within 20 printed "$name.err" 'stands at .* ctrl-C ends it' || fail stand "no host: $(tail -n 3 "$work/$name.err")"
+	within 20 printed "$name.err" 'runs at .* ctrl-C ends it' || fail stand "no host: $(tail -n 3 "$work/$name.err")"
 }
 
 # ended NAME PID: sends SIGTERM and checks that the process ends successfully.
@@ -49,10 +49,10 @@ sys.exit(0 if eval(sys.argv[4]) else 1)' "$work" "$2" "$3" "$4"
 expect "no host runs" 1 'no host runs here' "$xk" stats
 expect "... which --list also shows" 0 '' "$xk" stats --list
 expect "an unknown host" 1 'no host runs here' "$xk" stats nobody
-expect "no interval" 2 'is no time from 100ms to 50s' "$xk" stats --interval 1ms
-expect "--list stands alone" 2 'stands alone' "$xk" stats --list udptest
+expect "no interval" 2 'is not a time from 100ms to 50s' "$xk" stats --interval 1ms
+expect "--list excludes everything else" 2 'excludes everything else' "$xk" stats --list udptest
 expect "two hosts" 2 'one argument too many' "$xk" stats a b
-expect "--telemetry is of hosts" 2 'are of a host' "$xk" run graphs/net/pair-ethernet10.dot --link sim --telemetry
+expect "--telemetry is of hosts" 2 'are for a host' "$xk" run graphs/net/pair-ethernet10.dot --link sim --telemetry
 expect "--help" 0 '' "$xk" stats --help
 
 stand virtio $echoes
@@ -67,7 +67,7 @@ second=$standing
 run 20 "$xk" stats
 check "several are listed" "$(cat "$work/out" "$work/err")" [ "$(grep -c -e "^$host  *$first  virtio" -e " $second  memif  *poll  *regular" "$work/out")" -eq 2 ]
 check "... by plain names" "$(cat -v "$work/out")" grep -q "^te_st_-$second " "$work/out"
-expect "... and one must be chosen" 1 '2 hosts may be meant' "$xk" stats --json -
+expect "... and one must be chosen" 1 '2 hosts match' "$xk" stats --json -
 run 20 "$xk" stats "$second" --once --interval 100ms
 check "a process's number is a name" "$(cat "$work/err")" grep -q 'mode regular' "$work/out"
 expect "another name is none" 1 'no host is called none' "$xk" stats none
@@ -162,13 +162,13 @@ run 30 "$xk" draw $echoes --stats "$host" -o "$work/live.dot"
 check "a picture of a running host" "$(cat "$work/err")" grep -q '% of the time' "$work/live.dot"
 run 30 "$xk" draw $echoes --stats "$work/asked.json" -o "$work/saved.svg"
 check "... of its document" "$(cat "$work/err")" grep -q '% of the time' "$work/saved.svg"
-expect "no picture of a network" 2 'is of a graph' "$xk" draw graphs/net/pair-ethernet10.dot --stats "$host" -o "$work/x.dot"
+expect "no picture of a network" 2 'is for a graph' "$xk" draw graphs/net/pair-ethernet10.dot --stats "$host" -o "$work/x.dot"
 expect "... of an unknown host" 1 'no host is called nobody' "$xk" draw $echoes --stats nobody -o "$work/x.dot"
 expect "... of a missing file" 1 'none.json cannot be read' "$xk" draw $echoes --stats "$work/none.json" -o "$work/x.dot"
 echo '{"protocols": [' >"$work/broken.json"
 expect "... of a broken document" 1 'broken.json cannot be read: ' "$xk" draw $echoes --stats "$work/broken.json" -o "$work/x.dot"
 echo '{"program": "udptest", "runs": []}' >"$work/other.json"
-expect "... of another document" 1 'it is not what' "$xk" draw $echoes --stats "$work/other.json" -o "$work/x.dot"
+expect "... of another document" 1 'not an output of' "$xk" draw $echoes --stats "$work/other.json" -o "$work/x.dot"
 expect "--json into nowhere" 1 'cannot be written' "$xk" stats "$host" --interval 100ms --json /nowhere/file
 
 # ---- ends ------------------------------------------------------------------------------------------------------------------

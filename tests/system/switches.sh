@@ -93,7 +93,7 @@ document "by a program's turns, too" "$work/echo.json" 'd["per_echo"]["by_path"]
 run 120 "$fast/xk" bench echo --rounds 5000 --drivers 2 --sessions 20 --json "$work/echo.json"
 # Counting begins when the first driver's warm-up ends; the other driver may have finished all its rounds by then.
 document "and by two drivers side by side" "$work/echo.json" 'd["drivers"] == 2 and d["per_echo"]["by_path"] > 0.3'
-expect "turns of two drivers" 2 'is for one driver' "$fast/xk" bench echo --drivers 2 --turns
+expect "turns of two drivers" 2 'allows only one driver' "$fast/xk" bench echo --drivers 2 --turns
 
 # ---- idle ----------------------------------------------------------------------------------------------------------
 

@@ -23,5 +23,5 @@ else
 	refused "build/logs/ is another user's"
 	touch "$tree/build/logs/setup.log"
 	chmod 1777 "$tree/build/logs" # files may be created there but not removed
-	refused "a log is another user's" 'cannot be removed and made afresh'
+	refused "a log is another user's" 'cannot be removed and made again'
 fi

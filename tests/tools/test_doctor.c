@@ -102,9 +102,9 @@ TEST(verdict_depends_on_virtio)
 TEST(without_dpdk_one_process_hosts_remain)
 {
 	facts = (struct doctor_facts){ .is_root = false };
-	is("virtio", DOCTOR_MISSING, "without DPDK", "sudo apt-get install --no-install-recommends libdpdk-dev");
+	is("virtio", DOCTOR_MISSING, "no DPDK", "sudo apt-get install --no-install-recommends libdpdk-dev");
 	CHECK(!report.works);
-	is("ring", DOCTOR_MISSING, "without DPDK", "apt-get");
+	is("ring", DOCTOR_MISSING, "no DPDK", "apt-get");
 	is("memory", DOCTOR_GOOD, "without DPDK", "");
 	is("sim", DOCTOR_GOOD, "virtual time", "");
 }
@@ -138,9 +138,9 @@ TEST(missing_rights_are_named)
 TEST(user_namespace_suffices_for_a_pair_only)
 {
 	unprivileged();
-	is("tap", DOCTOR_COULD_BE_BETTER, "network of their own", "sudo setcap cap_net_admin+ep");
-	is("af_packet", DOCTOR_COULD_BE_BETTER, "network of their own", "cap_net_raw");
-	is("af_xdp", DOCTOR_COULD_BE_BETTER, "network of their own", "cap_bpf");
+	is("tap", DOCTOR_IMPROVABLE, "their own network", "sudo setcap cap_net_admin+ep");
+	is("af_packet", DOCTOR_IMPROVABLE, "their own network", "cap_net_raw");
+	is("af_xdp", DOCTOR_IMPROVABLE, "their own network", "cap_bpf");
 	is("namespaces", DOCTOR_GOOD, "within a user namespace", "");
 }
 
@@ -175,22 +175,22 @@ TEST(sources_of_noise_are_reported)
 {
 	everything();
 	facts.cores = 1;
-	is("cores", DOCTOR_COULD_BE_BETTER, "one", "");
+	is("cores", DOCTOR_IMPROVABLE, "one", "");
 	facts.cores = 2;
 	facts.are_siblings = true;
 	is("cores", DOCTOR_GOOD, "hardware threads of one core", "");
 	facts.is_tsc_steady = false;
-	is("clock", DOCTOR_COULD_BE_BETTER, "not known to be steady", "");
+	is("clock", DOCTOR_IMPROVABLE, "not known to be steady", "");
 	facts.halt_poll_ns = 0;
-	is("idle cores", DOCTOR_COULD_BE_BETTER, "20 us", "guest_halt_poll_ns");
+	is("idle cores", DOCTOR_IMPROVABLE, "20 us", "guest_halt_poll_ns");
 	facts.has_halt_poll = false;
 	CHECK(find("idle cores") == NULL);
 	facts.huge_free = 3;
-	is("huge pages", DOCTOR_COULD_BE_BETTER, "3 of 128", "optional, as root: echo 64 > /proc/sys/vm/nr_hugepages");
+	is("huge pages", DOCTOR_IMPROVABLE, "3 of 128", "optional, as root: echo 64 > /proc/sys/vm/nr_hugepages");
 	facts.files = 63;
 	is("open files", DOCTOR_MISSING, "63", "ulimit -n");
 	facts.maps = 1000;
-	is("mappings", DOCTOR_COULD_BE_BETTER, "500 stacks", "sysctl -w vm.max_map_count=");
+	is("mappings", DOCTOR_IMPROVABLE, "500 stacks", "sysctl -w vm.max_map_count=");
 	CHECK(report.works);
 }
 

@@ -105,9 +105,9 @@ TEST(settings_have_a_form)
 	static const char *const bad[] = { "a", "a.b", "a=b.c", ".b=c", "a.=c", "", "client:", "client:b=c" };
 
 	for (unsigned i = 0; i < XK_ARRAY_LENGTH(good); i++)
-		CHECK(host_sets_are_good(&program, &(struct options_texts){ 1, { good[i] } }));
+		CHECK(host_sets_are_valid(&program, &(struct options_texts){ 1, { good[i] } }));
 	for (unsigned i = 0; i < XK_ARRAY_LENGTH(bad); i++)
-		CHECK(!host_sets_are_good(&program, &(struct options_texts){ 1, { bad[i] } }));
+		CHECK(!host_sets_are_valid(&program, &(struct options_texts){ 1, { bad[i] } }));
 }
 
 TEST(invalid_settings_and_graphs_are_refused)

@@ -160,10 +160,10 @@ TEST(invalid_host_settings_are_refused_at_their_line)
 	refuse(HEAD "a [crash=\"1s\", start=\"1s\"] }", "crash of a is \"1s\": crash number 1 is not after");
 	refuse(HEAD "a [crash=\"1s,2s\", boot=\"2s\"] }", "crash of a is \"1s,2s\": crash number 2 is not after");
 	refuse(HEAD "a [crash=\"1s,2s\"] }",
-	       "crash of a is \"1s,2s\": crash number 2 is of a host that was not booted");
+	       "crash of a is \"1s,2s\": crash number 2 needs a reboot before it");
 	refuse(HEAD "a [crash=\"3s\", boot=\"3s\"] }",
 	       "boot of a is \"3s\": boot number 1 is not after crash number 1");
-	refuse(HEAD "a [boot=\"3s\"] }", "boot of a is \"3s\": boot number 1 is of a host that has not crashed");
+	refuse(HEAD "a [boot=\"3s\"] }", "boot of a is \"3s\": boot number 1 needs a crash before it");
 }
 
 TEST_WITH(link_is_a_preset_and_changes_to_it, struct xk_topology *net,
@@ -184,8 +184,8 @@ TEST_WITH(link_is_a_preset_and_changes_to_it, struct xk_topology *net,
 TEST(invalid_link_settings_are_refused_at_their_line)
 {
 	refuse(HEAD "lan [kind=round] }", "n.dot:2: kind of lan is \"round\": expects wire, shared or switch");
-	refuse(HEAD "lan [kind=wire]; c -- lan }", "n.dot:1: link lan is a wire: it joins two hosts, and not 3");
-	refuse(HEAD "lan [reorder=\"1%\"] }", "n.dot:1: link lan: reorder is without effect");
-	refuse(HEAD "w [link=wide]; }", "n.dot:2: link w is a wire: it joins two hosts, and not 0");
+	refuse(HEAD "lan [kind=wire]; c -- lan }", "n.dot:1: link lan is a wire: it joins two hosts, not 3");
+	refuse(HEAD "lan [reorder=\"1%\"] }", "n.dot:1: link lan: reorder has no effect");
+	refuse(HEAD "w [link=wide]; }", "n.dot:2: link w is a wire: it joins two hosts, not 0");
 	refuse(HEAD "lan [cell=40] }", "n.dot:1: link lan: cell_payload is 0");
 }

@@ -126,11 +126,11 @@ TEST(times_and_addresses_parse_as_in_settings)
 	CHECK_EQ(given.time_ns, 0);
 	CHECK_EQ(parse("--some 2ms"), OPTIONS_GO);
 	CHECK_EQ(given.time_ns, 2000000);
-	wrong("--time soon", "--time: \"soon\" is no time such as 500ms or 10s; try");
-	wrong("--time 20", "--time: \"20\" is no time such as");
-	wrong("--long 999ns", "--long: \"999ns\" is no time of at least 1us, such as");
-	wrong("--long 0", "is no time of at least 1us");
-	wrong("--some 3ms", "--some: \"3ms\" is no time from 1us to 2ms");
+	wrong("--time soon", "--time: \"soon\" is not a time such as 500ms or 10s; try");
+	wrong("--time 20", "--time: \"20\" is not a time such as");
+	wrong("--long 999ns", "--long: \"999ns\" is not a time of at least 1us, such as");
+	wrong("--long 0", "is not a time of at least 1us");
+	wrong("--some 3ms", "--some: \"3ms\" is not a time from 1us to 2ms");
 	wrong("--host 10.77", "--host: \"10.77\" is not an address like 10.77.0.2; try");
 	wrong("--host 127.0.0.1", "--host: \"127.0.0.1\" is not an address like 10.77.0.2, of one host, but ");
 }
@@ -156,8 +156,8 @@ TEST(misuse_is_reported_in_a_sentence)
 	wrong("--number 99999999999999999999", "not a number between");
 	wrong("--numbers 1,,2", "\"\" is not a number");
 	wrong("--numbers 1,", "\"\" is not a number");
-	wrong("--choice pink", "\"pink\" is none of red, green, blue");
-	wrong("--choices red,pink", "\"pink\" is none of");
+	wrong("--choice pink", "\"pink\" is not one of red, green, blue");
+	wrong("--choices red,pink", "\"pink\" is not one of");
 	wrong("a b", "\"b\" is one argument too many");
 	wrong("-n", "there is no option -n; try");
 	wrong("--num 1", "--num is short for several options: --number, --numbers");

@@ -300,7 +300,7 @@ TEST(host_is_chosen_by_a_unique_part_of_its_name)
 	CHECK_EQ(stats_choose(&hosts, "udptest-17", &name, why, sizeof(why)), 0);
 	CHECK_STR(name, "udptest-17");
 	CHECK(stats_choose(&hosts, "udptest", &name, why, sizeof(why)) < 0);
-	CHECK_STR(why, "2 hosts may be meant: `xk stats --list` lists them");
+	CHECK_STR(why, "2 hosts match: `xk stats --list` lists them");
 	CHECK(stats_choose(&hosts, "tcp", &name, why, sizeof(why)) < 0);
 	CHECK(stats_choose(&hosts, NULL, &name, why, sizeof(why)) < 0);
 	hosts.count = 1;

@@ -13,10 +13,10 @@
 enum { BENCH_MTU = 1500 };
 
 const struct options_option bench_options[] = {
-	OPTION(FLAG, struct bench, compiled, "compiled", NULL, "with the graph inside a program that is made for it"),
+	OPTION(FLAG, struct bench, compiled, "compiled", NULL, "with the graph inside a program made for it"),
 	OPTION(FILE, struct bench, graph, "graph", "FILE", "the graph (see above)"),
 	OPTION(TEXT_ANY, struct bench, sets, "set", "NODE.ATTRIBUTE=VALUE", "a setting of the graph"),
-	OPTION(CHOICE, struct bench, no_paths, "paths", "YES", "no: every message goes the layers' way (yes)",
+	OPTION(CHOICE, struct bench, no_paths, "paths", "YES", "no: every message goes layer by layer (yes)",
 	       .choices = options_yes_no),
 	OPTION(TEXT, struct bench, json, "json", "FILE", "JSON to FILE; - is standard output"),
 	{ .name = NULL },
@@ -34,7 +34,7 @@ bench_main(const struct bench_kind *kind, struct bench *bench, int argc, char **
 	if (kind->graph != NULL) {
 		bench->graph = xk_graph_file(bench->graph, kind->graph);
 		if (bench->compiled && xk_program_graph == NULL) {
-			compile_exec(bench->graph, "bench", kind->word, argc, argv);
+			compile_exec(bench->graph, "bench", kind->command, argc, argv);
 			return OPTIONS_FAILURE;
 		}
 	}
@@ -52,7 +52,7 @@ bench_main(const struct bench_kind *kind, struct bench *bench, int argc, char **
 
 /* ---- hosts ---- */
 
-/* Builds the graph with the benchmark's settings, then the user's. False: refused. */
+/* Builds the graph with the benchmark's settings, then the user's. Returns false if it is refused. */
 static bool
 bench_compose(const struct bench *bench, const struct bench_host *host, struct xk_kernel *kernel,
 	      struct xk_graph_errors *errors)
@@ -74,7 +74,7 @@ bench_compose(const struct bench *bench, const struct bench_host *host, struct x
 	return good;
 }
 
-/* Returns the core of a driver, if there are several; -1: any. */
+/* Returns the core of a driver if there are several drivers, else -1: any. */
 static int
 bench_core(const struct bench *bench, unsigned driver)
 {
@@ -96,7 +96,7 @@ bench_host_open(struct bench *bench, unsigned which, const struct bench_host *ho
 	int err = -EINVAL;
 
 	if (kernel == NULL) {
-		fprintf(stderr, "%s: no host can be made: %s\n", bench->kind->program->name, xk_error(ENOMEM));
+		fprintf(stderr, "%s: no host can be created: %s\n", bench->kind->program->name, xk_error(ENOMEM));
 		return false;
 	}
 	for (unsigned i = 1; i < bench->drivers; i++)
@@ -173,7 +173,7 @@ bench_json_counts(const struct bench *bench, struct json *json, const char *key,
 	json_close(json);
 }
 
-/* Writes the document. False: see errno. */
+/* Writes the document. Returns false with errno set on failure. */
 static bool
 bench_write(const struct bench *bench)
 {
@@ -207,6 +207,6 @@ bench_report(const struct bench *bench)
 		return OPTIONS_FAILURE;
 	}
 	if (bench->json == NULL || strcmp(bench->json, "-") != 0)
-		bench->kind->tell(bench);
+		bench->kind->print(bench);
 	return OPTIONS_SUCCESS;
 }

@@ -1,5 +1,5 @@
 /*
- * bench.h - the benchmarks of `xk bench`: their common options, hosts in memory composed of a graph file, reports.
+ * bench.h - the benchmarks of `xk bench`: their common options, hosts in memory composed from a graph file, reports.
  *
  * A benchmark's struct begins with a struct bench, and its option tables fill it.
  */
@@ -14,11 +14,11 @@
 enum { BENCH_HOSTS = 2, BENCH_COUNTS = 6, BENCH_DRIVERS = 8 };
 
 struct bench {
-	/* options; those of bench_options, and what each benchmark lists in its own table */
+	/* options: those of bench_options, and those that each benchmark lists in its own table */
 	const char *graph, *json;
 	struct options_texts sets;
 	bool compiled, alone;
-	unsigned no_paths; /* of options_yes_no */
+	unsigned no_paths; /* index in options_yes_no */
 	uint64_t size, rounds;
 	uint64_t mtu; /* of the ports; 0: 1500 */
 
@@ -26,45 +26,45 @@ struct bench {
 	uint64_t drivers;                             /* of each host; 0: 1 */
 	struct xk_platform *platforms[BENCH_DRIVERS]; /* of the drivers */
 	struct xk_kernel *kernels[BENCH_HOSTS];       /* NULL: none */
-	/* at the beginning and the end of the rounds that count */
+	/* at the start and the end of the counted rounds */
 	struct xk_kernel_stats before[BENCH_HOSTS], after[BENCH_HOSTS];
 };
 
 struct bench_kind {
 	const struct options_program *program;
-	const char *word;  /* after `xk bench` */
-	const char *graph; /* if none is given; NULL: the benchmark has no graph */
-	/* Runs and reports. Returns the status to exit with; unless it is 0, after a message. */
+	const char *command; /* after `xk bench` */
+	const char *graph;   /* default; NULL: the benchmark has no graph */
+	/* Runs and reports. Returns the exit status; unless it is 0, after a message. */
 	int (*run)(struct bench *bench);
 	void (*write)(const struct bench *bench, struct json *json); /* the document's own keys */
-	void (*tell)(const struct bench *bench);                     /* on standard output */
+	void (*print)(const struct bench *bench);                    /* on standard output */
 };
 
 /* Options for a program's `shared`, of benchmarks with a graph: --compiled, --graph, --set, --paths, --json. */
 extern const struct options_option bench_options[];
 
 /*
- * Parses the options into the benchmark's struct, which is zeroed but for the defaults, and runs it, in a compiled
- * program if asked to. Returns the status to exit with.
+ * Parses the options into the benchmark's struct, which contains only the defaults, and runs it, in a compiled program
+ * if requested. Returns the exit status.
  */
 int bench_main(const struct bench_kind *kind, struct bench *bench, int argc, char **argv);
 
 struct bench_host {
 	const char *name;
 	uint64_t link;                /* its port's address */
-	const char *address;          /* setting before the user's where there is a vnet */
-	const char *policy;           /* the same, of any graph; NULL: none */
+	const char *address;          /* setting, before the user's, for graphs with a vnet */
+	const char *policy;           /* the same, for any graph; NULL: none */
 	const char *test;             /* the protocol that the benchmark drives; NULL: none */
-	unsigned sessions;            /* limits of passively opened sessions are raised to keep so many */
-	struct xk_platform *platform; /* of its one driver; NULL: bench->platforms, of all hosts */
+	unsigned sessions;            /* number of passively opened sessions for which limits are raised */
+	struct xk_platform *platform; /* its single driver's; NULL: bench->platforms, shared by all hosts */
 	xk_memory_receive *receive;
 	xk_memory_transmit *transmit;
-	void *contexts[BENCH_DRIVERS]; /* of the drivers' lanes of the port */
+	void *contexts[BENCH_DRIVERS]; /* for the drivers' lanes of the port */
 };
 
 /*
- * Makes bench->kernels[which]: a host in IPP mode, whose drivers poll a port with these ends, pinned to cores if there
- * are several. Returns false, after a message, if its graph was refused. The caller frees the kernel.
+ * Creates bench->kernels[which]: a host in IPP mode, whose drivers poll a port with these ends, pinned to cores if
+ * there are several. Returns false, after a message, if its graph was refused. The caller frees the kernel.
  */
 bool bench_host_open(struct bench *bench, unsigned which, const struct bench_host *host);
 
@@ -74,19 +74,19 @@ void bench_take_stats(const struct bench *bench, struct xk_kernel_stats stats[BE
 /* The counts of a kernel that benchmarks report per round. */
 extern const struct xk_kernel_count bench_counts[BENCH_COUNTS];
 
-/* Returns how much a count has grown in each round, over all hosts. */
+/* Returns the growth of a count per round, over all hosts. */
 double bench_per_round(const struct bench *bench, const struct xk_kernel_count *count);
 
 /* Writes the object `key` with the first `count` of bench_counts per round. */
 void bench_json_counts(const struct bench *bench, struct json *json, const char *key, unsigned count);
 
 /*
- * Writes the JSON, if asked for, and calls kind->tell unless that is on standard output. Returns 0, or OPTIONS_FAILURE
- * after a message.
+ * Writes the JSON, if requested, and calls kind->print unless that goes to standard output. Returns 0, or
+ * OPTIONS_FAILURE after a message.
  */
 int bench_report(const struct bench *bench);
 
-/* The words after `xk bench`. */
+/* The commands of `xk bench`. */
 int xk_bench_main(int argc, char **argv);
 int bench_echo_main(int argc, char **argv);
 int bench_call_main(int argc, char **argv);

@@ -41,7 +41,7 @@ frame_peer(const struct echo_frames *frames, uint32_t index)
 	};
 }
 
-/* Returns the sum of the pseudo-header of UDP: addresses, protocol and length, as they are in the frame. */
+/* Returns the sum of the pseudo-header of UDP: addresses, protocol and length from the frame. */
 static uint64_t
 frame_pseudo_sum(const uint8_t *frame)
 {
@@ -53,7 +53,7 @@ frame_pseudo_sum(const uint8_t *frame)
 void
 echo_frames_init(struct echo_frames *frames, const struct echo_end *server, uint32_t size)
 {
-	uint32_t len = 8 + size; /* of the datagram: UDP header and data */
+	uint32_t len = 8 + size; /* length of the datagram: UDP header and data */
 
 	xk_assert(size <= ECHO_FRAME_MAX_MESSAGE);
 	*frames = (struct echo_frames){ .server = *server,
@@ -89,7 +89,7 @@ echo_frames_init(struct echo_frames *frames, const struct echo_end *server, uint
 	frames->len = frames->piece[0].len;
 }
 
-/* Stores whole words, as they will be loaded, so that no load waits for partial stores to meet in the cache. */
+/* Stores fields in the sizes in which they will be loaded, so that no load waits for several partial stores. */
 void
 echo_frame_write(const struct echo_frames *frames, uint32_t peer, uint8_t *frame)
 {

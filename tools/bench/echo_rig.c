@@ -3,7 +3,7 @@
 
 enum {
 	RIG_PATIENCE = 1 << 22,   /* calls without an echo until the rig gives up: some tenths of a second */
-	RIG_COST_ROUNDS = 200000, /* always the same number, so that counts of instructions can be subtracted */
+	RIG_COST_ROUNDS = 200000, /* constant, so that counts of instructions can be subtracted */
 };
 
 void
@@ -35,7 +35,7 @@ rig_finish(struct echo_rig *rig, const char *wrong)
 		rig->finished(rig->context);
 }
 
-/* xorshift64: Marsaglia (2003); uniform enough among a million peers. */
+/* Uses xorshift64 (Marsaglia 2003), which is uniform enough among a million peers. */
 static uint32_t
 rig_next_peer(struct echo_rig *rig)
 {
@@ -47,7 +47,7 @@ rig_next_peer(struct echo_rig *rig)
 	return rig->first + (uint32_t)((rig->random >> 32) * rig->sessions >> 32);
 }
 
-/* Returns the buffer of the previous echo if nobody else holds it, otherwise a fresh one. NULL: none is left. */
+/* Returns the buffer of the previous echo if nothing else holds it, otherwise a new one, or NULL if none is left. */
 static inline struct xk_msg *
 rig_frame(struct echo_rig *rig, uint32_t len)
 {
@@ -66,9 +66,9 @@ rig_frame(struct echo_rig *rig, uint32_t len)
 	return m;
 }
 
-/* Makes a request in several pieces. False: no buffer was left. */
+/* Creates a request in several pieces. Returns false if no buffer was left. */
 XK_APART static bool
-rig_make_pieces(struct echo_rig *rig, uint32_t peer, struct xk_msg **frames)
+rig_write_pieces(struct echo_rig *rig, uint32_t peer, struct xk_msg **frames)
 {
 	for (uint32_t i = 0; i < rig->frames.pieces; i++) {
 		frames[i] = rig_frame(rig, rig->frames.piece[i].len);
@@ -90,7 +90,7 @@ echo_rig_receive(void *context, struct xk_msg **frames, unsigned max)
 
 	if (xk_unlikely(rig->pending_count != 0 || rig->done)) {
 		if (++rig->silent == RIG_PATIENCE)
-			rig_finish(rig, "no echo came");
+			rig_finish(rig, "no echo arrived");
 		return 0;
 	}
 	rig->silent = 0;
@@ -105,7 +105,7 @@ echo_rig_receive(void *context, struct xk_msg **frames, unsigned max)
 			if (xk_likely(made))
 				echo_frame_write(&rig->frames, peer, frames[count]->data);
 		} else {
-			made = rig_make_pieces(rig, peer, frames + count);
+			made = rig_write_pieces(rig, peer, frames + count);
 		}
 		if (xk_unlikely(!made)) {
 			rig_finish(rig, "no buffer was left");
@@ -119,8 +119,8 @@ echo_rig_receive(void *context, struct xk_msg **frames, unsigned max)
 }
 
 /*
- * Returns what is wrong with the next piece of a peer's echo, in whatever segments it comes: of each peer's first echo
- * all is checked.
+ * Checks the next piece of a peer's echo, in any segments: everything in each peer's first echo. Returns NULL, or the
+ * part that is wrong.
  */
 XK_APART static const char *
 rig_check(struct echo_rig *rig, uint32_t peer, const struct xk_msg *m)
@@ -147,7 +147,7 @@ rig_take(struct echo_rig *rig, const struct xk_msg *m)
 	uint32_t peer;
 
 	if (xk_unlikely(rig->pending_count == 0)) {
-		rig_finish(rig, "a frame came that no request had asked for");
+		rig_finish(rig, "a frame arrived that answers no request");
 		return;
 	}
 	peer = rig->pending[rig->pending_first];

@@ -1,12 +1,12 @@
 /*
- * xk_bench_call.c - `xk bench call`: what a call and its reply cost through two whole graphs without a wire.
+ * xk_bench_call.c - `xk bench call`: the cost of a call and its reply through two whole graphs without a wire.
  *
- * One process, one thread: two hosts of the graph of chantest, each on a fiber, joined by ports whose frames change
- * hands as they are. A driver that has nothing to receive lets the other one go on, so that nobody polls in vain: all
- * that runs is the calls, one at a time, made by a shepherd in xk_call that the driver resumes, or with --async by the
- * callback of the call before. Nothing of the system is needed, so that it runs under callgrind: with two numbers of
- * --rounds, the difference of instructions is the cost of the rounds between. With --alone there are fibers and frames
- * but no hosts: the cost of the benchmark itself.
+ * One process, one thread: two hosts with the graph of chantest, each on a fiber, joined by ports that pass frames on
+ * without copying. A driver with nothing to receive lets the other one run, so no time is spent polling. Only calls
+ * run, one at a time, made by a shepherd in xk_call that the driver resumes, or with --async by the callback of the
+ * previous call. The benchmark makes no system calls, so it can run under callgrind: the difference in instructions
+ * between two values of --rounds is the cost of the additional rounds. With --alone there are fibers and frames but no
+ * hosts: the cost of the benchmark itself.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -22,7 +22,7 @@ enum {
 	CALL_CLIENT,
 	CALL_SERVER,
 	CALL_HOSTS = BENCH_HOSTS,
-	CALL_QUEUE = 512, /* frames on their way to a host */
+	CALL_QUEUE = 512, /* frames queued for a host */
 	CALL_STACK = 256 * 1024,
 	CALL_WARM_UP = 4096,
 	CALL_PATIENCE = 1 << 22, /* turns without a frame: some seconds */
@@ -43,8 +43,8 @@ struct call_host {
 struct call_bench {
 	struct bench common; /* first */
 	bool async;
-	struct xk_call call;      /* --async */
-	struct xk_semaphore told; /* --async: it is over */
+	struct xk_call call;       /* --async */
+	struct xk_semaphore ended; /* --async: signalled at the end */
 	struct call_host hosts[CALL_HOSTS];
 	struct xk_session *channel;
 	unsigned silent;
@@ -58,10 +58,9 @@ static const struct options_option call_options[] = {
 	OPTION(NUMBER, struct call_bench, common.size, "size", "N", "message bytes (1)", .max = XK_CHANTEST_MAX),
 	OPTION(NUMBER, struct call_bench, common.rounds, "rounds", "N", "calls that count (200000)", .min = 1,
 	       .max = UINT32_MAX),
-	OPTION(FLAG, struct call_bench, async, "async", NULL,
-	       "the caller is told of replies, and does not wait for them"),
+	OPTION(FLAG, struct call_bench, async, "async", NULL, "replies call the caller back, which does not wait"),
 	OPTION(FLAG, struct call_bench, common.alone, "alone", NULL,
-	       "without hosts: what the frames' change of hands and the counting cost by themselves"),
+	       "without hosts: the cost of passing frames and counting alone"),
 	{ .name = NULL },
 };
 
@@ -101,7 +100,7 @@ call_finish(struct call_bench *bench, int err)
 		xk_kernel_halt(bench->common.kernels[i]);
 }
 
-/* With an empty queue, the other host runs first. */
+/* If the queue is empty, lets the other host run first. */
 static unsigned
 call_receive(void *context, struct xk_msg **frames, unsigned max)
 {
@@ -137,7 +136,9 @@ call_transmit(void *context, struct xk_msg **frames, unsigned count)
 
 /* ---- the caller ---- */
 
-/* Makes the next request, in the buffer m of the previous reply if nobody else holds it. Takes m. NULL: no buffer. */
+/*
+ * Creates the next request, in the buffer m of the previous reply if nothing else holds it. Takes m. NULL: no buffer.
+ */
 static struct xk_msg *
 call_request(struct call_bench *bench, struct xk_msg *m)
 {
@@ -188,7 +189,7 @@ call_done(struct xk_call *call, int err, struct xk_msg *reply)
 		xk_msg_free(reply);
 	}
 	bench->err = err;
-	xk_semaphore_signal(&bench->told);
+	xk_semaphore_signal(&bench->ended);
 }
 
 static void
@@ -199,13 +200,13 @@ call_client(void *argument)
 	struct xk_participants server = { .remote = { 1, { CALL_SERVER_ADDRESS } } };
 	int err = xk_open(test, test, xk_lower(test, 0), &server, &bench->channel);
 
-	xk_semaphore_init(&bench->told, test, 0);
+	xk_semaphore_init(&bench->ended, test, 0);
 	if (err == 0 && !bench->async) {
 		err = call_sync(bench);
 	} else if (err == 0) {
 		err = call_begin(bench, NULL);
 		if (err == 0)
-			err = xk_semaphore_wait(&bench->told, XK_FOREVER);
+			err = xk_semaphore_wait(&bench->ended, XK_FOREVER);
 		if (err == 0)
 			err = bench->err;
 	}
@@ -214,8 +215,8 @@ call_client(void *argument)
 }
 
 /*
- * Opens a channel at the server, too, before the first call is made: it then knows the client's boot, and does not
- * drop the first request, for whose reply the client would wait in vain.
+ * Opens a channel at the server, too, before the first call is made: the server then knows the client's boot, and does
+ * not drop the first request, for whose reply the client would wait in vain.
  */
 static void
 call_server(void *argument)
@@ -236,7 +237,7 @@ call_server(void *argument)
 
 /* ---- without hosts ---- */
 
-/* Sends back whatever comes; the client counts it as a reply, and makes a request of it. */
+/* Sends every message back; the client counts it as a reply, and makes it a request. */
 static void
 call_alone_run(void *argument)
 {
@@ -274,7 +275,7 @@ call_host_run(void *argument)
 		xk_fiber_rest(&host->fiber);
 }
 
-/* False: its graph was refused, after a message. */
+/* Opens a host. Returns false, after a message, if its graph was refused. */
 static bool
 call_host_open(struct call_bench *bench, unsigned which)
 {
@@ -330,7 +331,7 @@ call_run(struct bench *common)
 	}
 	xk_context_disown(&own);
 	if (good && bench->err != 0)
-		fprintf(stderr, "xk bench call: call %" PRIu64 " has failed: %s\n", bench->batches.done,
+		fprintf(stderr, "xk bench call: call %" PRIu64 " failed: %s\n", bench->batches.done,
 			xk_error(bench->err));
 	if (!good || bench->err != 0)
 		return OPTIONS_FAILURE;
@@ -351,7 +352,7 @@ call_write(const struct bench *common, struct json *json)
 }
 
 static void
-call_tell(const struct bench *common)
+call_print(const struct bench *common)
 {
 	const struct call_bench *bench = (const struct call_bench *)common;
 
@@ -360,8 +361,8 @@ call_tell(const struct bench *common)
 		return;
 	}
 	output_print_name(common->graph);
-	printf(", %" PRIu64 " byte%s, the caller %s: %.1f ns a call, of both hosts (median of batches).\n",
-	       common->size, common->size == 1 ? "" : "s", bench->async ? "is told" : "waits", bench->call_ns);
+	printf(", %" PRIu64 " byte%s, the caller %s: %.1f ns a call, for both hosts (median of batches).\n",
+	       common->size, common->size == 1 ? "" : "s", bench->async ? "is called back" : "waits", bench->call_ns);
 	printf("Per call:");
 	for (unsigned i = 0; i < BENCH_COUNTS; i++)
 		printf("%s %s %.3f", i == 0 ? "" : ",", bench_counts[i].name,
@@ -373,7 +374,7 @@ int
 bench_call_main(int argc, char **argv)
 {
 	static const struct bench_kind kind = { &call_program, "call",     "graphs/chantest.dot",
-						call_run,      call_write, call_tell };
+						call_run,      call_write, call_print };
 	struct call_bench bench = { .common = { .size = 1, .rounds = 200000 } };
 
 	return bench_main(&kind, &bench.common, argc, argv);

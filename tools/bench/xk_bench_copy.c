@@ -1,14 +1,17 @@
 /*
- * xk_bench_copy.c - `xk bench copy`: what a message costs its sender and its receiver, copied or by reference, by size.
+ * xk_bench_copy.c - `xk bench copy`: the cost of a message to its sender and its receiver, by copy or by reference, by
+ * size.
  *
- * The figure 4 of J. Chen and W. Watson III, "User Level Communication on Alpha Linux Systems", compares how bytes move
- * between a host and its network card: by the processor, or by the card, which is told where they are. Here a sender copies
- * its bytes into buffers, or lends them (xk_msg_lend); a receiver copies a message out of its buffers, or reads it there. A
- * header is put in front, as protocols do. The device is none: it frees a burst of messages and reads nothing, as if a card
- * did that. Bytes come from, and go to, memory that is used in turn, so that not all of it is in the nearest cache.
+ * Figure 4 of J. Chen and W. Watson III, "User Level Communication on Alpha Linux Systems", compares how bytes move
+ * between a host and its network card: by the processor, or by the card, given their address. Here a sender copies its
+ * bytes into buffers, or lends them (xk_msg_lend); a receiver copies a message out of its buffers, or reads it in
+ * place. A header is put in front, as protocols do. There is no device: bursts of messages are freed unread, as if a
+ * card had fetched them. The bytes are read from and written to a large memory area in turn, so that they are not all
+ * in the nearest cache.
  *
- * Every way and size is measured in turn, a burst at a time. Nothing of the system is needed, so that it runs under callgrind:
- * with one size, one way and two numbers of --rounds, the difference of instructions is the cost of the rounds between.
+ * All ways and sizes are measured in turn, a burst at a time. The benchmark makes no system calls, so it can run under
+ * callgrind: with one size and one way, the difference in instructions between two values of --rounds is the cost of
+ * the additional rounds.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -23,7 +26,7 @@ enum copy_way { COPY_SEND_COPY, COPY_SEND_REFERENCE, COPY_RECEIVE_COPY, COPY_REC
 enum {
 	COPY_BURST = 32,
 	COPY_HEADERS = 42,
-	COPY_BURSTS_MAX = 1000, /* of a size and way */
+	COPY_BURSTS_MAX = 1000, /* per size and way */
 };
 
 static const char *const copy_ways[] = { "send-copy", "send-reference", "receive-copy", "receive-reference", NULL };
@@ -33,9 +36,9 @@ struct copy_bench {
 	struct options_numbers sizes, ways;
 	uint64_t memory;
 	uint8_t *bytes;
-	size_t place; /* in bytes */
+	size_t place; /* index in bytes */
 	uint64_t lent, given_back;
-	double burst_ns[OPTIONS_LIST][COPY_WAYS][COPY_BURSTS_MAX]; /* a message's share */
+	double burst_ns[OPTIONS_LIST][COPY_WAYS][COPY_BURSTS_MAX]; /* time per message of each burst */
 	double median_ns[OPTIONS_LIST][COPY_WAYS];                 /* 0: not measured */
 };
 
@@ -47,8 +50,8 @@ static const struct options_option copy_options[] = {
 	OPTION(NUMBER, struct copy_bench, common.rounds, "rounds", "N",
 	       "messages of each size and way, a multiple of 32 (6400)", .min = COPY_BURST,
 	       .max = COPY_BURST * COPY_BURSTS_MAX),
-	OPTION(NUMBER, struct copy_bench, memory, "memory", "N",
-	       "bytes of the program's that are used in turn (4194304)", .min = XK_MSG_MAX, .max = UINT64_C(1) << 30),
+	OPTION(NUMBER, struct copy_bench, memory, "memory", "N", "bytes of memory that are used in turn (4194304)",
+	       .min = XK_MSG_MAX, .max = UINT64_C(1) << 30),
 	OPTION(TEXT, struct copy_bench, common.json, "json", "FILE", "JSON to FILE; - is standard output"),
 	{ .name = NULL },
 };
@@ -56,7 +59,7 @@ static const struct options_option copy_options[] = {
 static const struct options_program copy_program = {
 	.name = "xk bench copy",
 	.usage = "[OPTION]...",
-	.about = "Times what a message costs its sender and its receiver, by copy and by reference.",
+	.about = "Times the cost of a message to its sender and its receiver, by copy and by reference.",
 	.footer =
 		"Instructions per message, by the difference of two runs:\n"
 		"  valgrind --tool=callgrind --callgrind-out-file=/dev/null xk bench copy --size 1024 --way send-copy "
@@ -74,7 +77,7 @@ copy_given_back(void *context)
 
 /* Returns the next `size` bytes of the program's memory. */
 static uint8_t *
-copy_place(struct copy_bench *copy, size_t size)
+copy_next_bytes(struct copy_bench *copy, size_t size)
 {
 	if (copy->place + size > copy->memory)
 		copy->place = 0;
@@ -86,7 +89,7 @@ static struct xk_msg *
 copy_make(struct copy_bench *copy, bool lends, size_t size)
 {
 	struct xk_platform *platform = copy->common.platforms[0];
-	const uint8_t *bytes = copy_place(copy, size);
+	const uint8_t *bytes = copy_next_bytes(copy, size);
 	struct xk_msg *m =
 		lends ? xk_msg_lend(platform, bytes, size, copy_given_back, copy) : xk_msg_from(platform, bytes, size);
 	uint8_t *header = m == NULL ? NULL : xk_msg_push(&m, COPY_HEADERS);
@@ -97,7 +100,7 @@ copy_make(struct copy_bench *copy, bool lends, size_t size)
 	return m;
 }
 
-/* Returns the nanoseconds of a message in a burst. */
+/* Returns the nanoseconds per message of a burst. */
 static double
 copy_burst(struct copy_bench *copy, enum copy_way way, size_t size)
 {
@@ -113,7 +116,7 @@ copy_burst(struct copy_bench *copy, enum copy_way way, size_t size)
 		if (sends)
 			messages[i] = copy_make(copy, way == COPY_SEND_REFERENCE, size);
 		else if (xk_msg_pop(&messages[i], COPY_HEADERS) != NULL && way == COPY_RECEIVE_COPY)
-			xk_msg_copy_out(messages[i], 0, copy_place(copy, size), size);
+			xk_msg_copy_out(messages[i], 0, copy_next_bytes(copy, size), size);
 	}
 	for (unsigned i = 0; i < COPY_BURST; i++)
 		xk_msg_free(messages[i]);
@@ -148,16 +151,16 @@ copy_run(struct bench *bench)
 		}
 	free(copy->bytes);
 	if (copy->lent != copy->given_back) {
-		fprintf(stderr, "xk bench copy: %" PRIu64 " loans, and %" PRIu64 " given back\n", copy->lent,
+		fprintf(stderr, "xk bench copy: %" PRIu64 " loans, but %" PRIu64 " were returned\n", copy->lent,
 			copy->given_back);
 		return OPTIONS_FAILURE;
 	}
 	return bench_report(bench);
 }
 
-/* Returns the least size from which on a message is cheaper by reference, at all sizes measured; 0: none. */
+/* Returns the smallest size from which on messages are cheaper by reference, at all measured sizes; 0: none. */
 static uint64_t
-copy_crossing(const struct copy_bench *copy, enum copy_way by_copy, enum copy_way by_reference)
+copy_crossover(const struct copy_bench *copy, enum copy_way by_copy, enum copy_way by_reference)
 {
 	unsigned i = copy->sizes.count;
 
@@ -184,10 +187,10 @@ copy_write(const struct bench *bench, struct json *json)
 }
 
 static void
-copy_tell(const struct bench *bench)
+copy_print(const struct bench *bench)
 {
 	const struct copy_bench *copy = (const struct copy_bench *)bench;
-	uint64_t crossing = copy_crossing(copy, COPY_SEND_COPY, COPY_SEND_REFERENCE);
+	uint64_t crossing = copy_crossover(copy, COPY_SEND_COPY, COPY_SEND_REFERENCE);
 
 	printf("                sent, ns a message           received              MB/s sent\n"
 	       "   bytes       copy  reference       copy  reference       copy  reference\n");
@@ -210,7 +213,7 @@ int
 bench_copy_main(int argc, char **argv)
 {
 	static const struct bench_kind kind = {
-		.program = &copy_program, .word = "copy", .run = copy_run, .write = copy_write, .tell = copy_tell
+		.program = &copy_program, .command = "copy", .run = copy_run, .write = copy_write, .print = copy_print
 	};
 	static const struct options_numbers sizes = { 8, { 64, 256, 1024, 2048, 4096, 8192, 16384, 65536 } };
 	struct copy_bench *copy = calloc(1, sizeof(*copy));

@@ -1,12 +1,13 @@
 /*
- * xk_bench_echo.c - `xk bench echo`: what the whole graph costs without a wire.
+ * xk_bench_echo.c - `xk bench echo`: the cost of the whole graph without a wire.
  *
  * One process, one thread: the graph's udptest serves, on a port in memory whose far end is the rig of echo_rig.h: one
  * frame in and its echo out per round, addresses and ports of the peers chosen at random, all checksums verified and
- * generated. The driver polls, in IPP mode. Nothing of the system is needed (no huge pages, no child), so that it runs
- * under callgrind: with two numbers of --rounds, the difference of instructions is the cost of the rounds between.
+ * generated. The driver polls, in IPP mode. The benchmark makes no system calls and needs neither huge pages nor a
+ * child process, so it can run under callgrind: the difference in instructions between two values of --rounds is the
+ * cost of the additional rounds.
  *
- * With several drivers each has a thread, a core, a lane of the port, a rig and peers of its own.
+ * With several drivers, each has its own thread, core, lane of the port, rig and peers.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -18,9 +19,8 @@
 #include "tools/output.h"
 
 enum {
-	ECHO_COUNTS = 5, /* the first of bench_counts: nothing parks */
-	ECHO_ALIGN =
-		128, /* rigs of two drivers share no line of the cache, nor a pair of lines that is fetched together */
+	ECHO_COUNTS = 5,  /* the first of bench_counts: no shepherd parks */
+	ECHO_ALIGN = 128, /* rigs of two drivers share no cache line, nor a pair of lines fetched together */
 };
 
 #define ECHO_LINK UINT64_C(0x020000000001)
@@ -30,9 +30,9 @@ struct echo_bench {
 	struct bench common; /* first */
 	uint64_t sessions, burst;
 	bool neighbours, turns, done;
-	_Atomic unsigned running; /* rigs */
+	_Atomic unsigned running; /* number of rigs */
 	struct echo_rig *rigs[BENCH_DRIVERS];
-	double echo_ns, rig_ns; /* of a round that counts, the mean of the drivers; the rig's part */
+	double echo_ns, rig_ns; /* per counted round, the mean of the drivers; the rig's part */
 };
 
 static const struct options_option echo_options[] = {
@@ -44,15 +44,15 @@ static const struct options_option echo_options[] = {
 	       "peers, chosen at random, each with its own address and port (1)", .min = 1,
 	       .max = ECHO_FRAME_MAX_PEERS),
 	OPTION(FLAG, struct echo_bench, neighbours, "neighbours", NULL,
-	       "each peer has its own link address, too (they are behind one router)"),
+	       "each peer has its own link address (default: all are behind one router)"),
 	OPTION(NUMBER, struct echo_bench, burst, "burst", "N", "frames per turn of the driver (1)", .min = 1,
 	       .max = ECHO_RIG_BURST),
 	OPTION(NUMBER, struct echo_bench, common.drivers, "drivers", "N",
-	       "drivers side by side, each with a core and peers of its own (1)", .min = 1, .max = BENCH_DRIVERS),
+	       "drivers in parallel, each with its own core and peers (1)", .min = 1, .max = BENCH_DRIVERS),
 	OPTION(FLAG, struct echo_bench, turns, "turns", NULL,
-	       "by xk_kernel_turn, as a program with a loop of its own does, instead of xk_kernel_run"),
+	       "by xk_kernel_turn, like a program with its own loop, instead of xk_kernel_run"),
 	OPTION(FLAG, struct echo_bench, common.alone, "alone", NULL,
-	       "leave the graph out: what the benchmark itself costs"),
+	       "leave the graph out: the cost of the benchmark itself"),
 	{ .name = NULL },
 };
 
@@ -88,7 +88,7 @@ echo_finished(void *context)
 	xk_kernel_halt(bench->kernels[0]);
 }
 
-/* Prints what the protocols dropped on standard error: a missing echo is among them. */
+/* Prints the protocols' drops on standard error, which may include a missing echo. */
 static void
 echo_print_drops(struct xk_kernel *kernel)
 {
@@ -102,7 +102,7 @@ echo_print_drops(struct xk_kernel *kernel)
 		}
 }
 
-/* Makes the rig of a driver. */
+/* Creates the rig of a driver. */
 static struct echo_rig *
 echo_rig_new(struct echo_bench *echo, unsigned driver)
 {
@@ -125,9 +125,9 @@ echo_rig_new(struct echo_bench *echo, unsigned driver)
 	return rig;
 }
 
-/* Tells what is wrong with an echo. */
+/* Prints what is wrong with an echo. */
 static void
-echo_tell_wrong(const struct bench *bench, const struct echo_rig *rig)
+echo_print_wrong(const struct bench *bench, const struct echo_rig *rig)
 {
 	fprintf(stderr, "xk bench echo: round %" PRIu64 ": wrong with the echo: %s\n", rig->wrong_round, rig->wrong);
 	echo_print_drops(bench->kernels[0]);
@@ -148,11 +148,11 @@ echo_run(struct bench *bench)
 	const char *wrong = NULL;
 
 	if (bench->drivers > 1 && (bench->alone || echo->turns)) {
-		fprintf(stderr, "xk bench echo: --%s is for one driver\n", bench->alone ? "alone" : "turns");
+		fprintf(stderr, "xk bench echo: --%s allows only one driver\n", bench->alone ? "alone" : "turns");
 		return OPTIONS_MISUSE;
 	}
 	if (echo->sessions * bench->drivers > ECHO_FRAME_MAX_PEERS) {
-		fprintf(stderr, "xk bench echo: there are at most %d peers, of all drivers\n", ECHO_FRAME_MAX_PEERS);
+		fprintf(stderr, "xk bench echo: all drivers together have at most %d peers\n", ECHO_FRAME_MAX_PEERS);
 		return OPTIONS_MISUSE;
 	}
 	for (unsigned i = 0; i < bench->drivers; i++)
@@ -172,7 +172,7 @@ echo_run(struct bench *bench)
 		xk_kernel_run(bench->kernels[0]);
 	for (unsigned i = 0; i < bench->drivers && wrong == NULL; i++)
 		if ((wrong = echo->rigs[i]->wrong) != NULL)
-			echo_tell_wrong(bench, echo->rigs[i]);
+			echo_print_wrong(bench, echo->rigs[i]);
 	xk_kernel_free(bench->kernels[0]);
 	for (unsigned i = 0; i < bench->drivers; i++) {
 		echo->echo_ns += batches_median_ns(&echo->rigs[i]->batches) / (double)bench->drivers;
@@ -199,12 +199,12 @@ echo_write(const struct bench *bench, struct json *json)
 }
 
 static void
-echo_tell(const struct bench *bench)
+echo_print(const struct bench *bench)
 {
 	const struct echo_bench *echo = (const struct echo_bench *)bench;
 
 	output_print_name(bench->graph);
-	printf(", %" PRIu64 " byte%s, %" PRIu64 " session%s: %.1f ns an echo (median of batches), of which %.1f ns\n"
+	printf(", %" PRIu64 " byte%s, %" PRIu64 " session%s: %.1f ns an echo (median of batches), %.1f ns of that for\n"
 	       "making and checking frames: %.1f ns for the graph.\n",
 	       bench->size, bench->size == 1 ? "" : "s", echo->sessions, echo->sessions == 1 ? "" : "s", echo->echo_ns,
 	       echo->rig_ns, echo->echo_ns - echo->rig_ns);
@@ -220,7 +220,7 @@ int
 bench_echo_main(int argc, char **argv)
 {
 	static const struct bench_kind kind = { &echo_program, "echo",     "graphs/udptest.dot",
-						echo_run,      echo_write, echo_tell };
+						echo_run,      echo_write, echo_print };
 	struct echo_bench echo = { .common = { .size = 1, .rounds = 1000000, .drivers = 1 },
 				   .sessions = 1,
 				   .burst = 1 };

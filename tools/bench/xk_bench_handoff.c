@@ -1,11 +1,11 @@
 /*
- * xk_bench_handoff.c - `xk bench handoff`: the cost of handing a message from the driver to a thread, and what is
- * saved where the driver carries it on.
+ * xk_bench_handoff.c - `xk bench handoff`: the cost of handing a message from the driver to a thread, and the savings
+ * if the driver carries it on.
  *
- * One host in memory, its driver and its threads on one core, and one message that comes up again and again: the
- * protocol that gets it, `probe`, puts it back into the port. Time runs from the moment the driver has taken the
- * message until probe has it (or, where probe waits, from the signal until it goes on). The ways are measured in turn,
- * in short blocks of one run, and beside them two threads that wake each other without any engine.
+ * One host in memory, its driver and its threads on one core, and one message that arrives again and again: the
+ * protocol that gets it, `probe`, puts it back into the port. The measured time runs from the moment the driver has
+ * taken the message until probe has it (or, if probe waits, from the signal until probe continues). The ways are
+ * measured in turn, in short blocks of one run, beside two threads that wake each other without the engine.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -23,26 +23,26 @@
 #include "xkernel/engine/stack.h"
 
 enum {
-	HANDOFF_WARM = 50,        /* messages of each block that do not count */
-	HANDOFF_BLOCK_MAX = 4096, /* messages of each block that count */
+	HANDOFF_WARM = 50,        /* uncounted messages of each block */
+	HANDOFF_BLOCK_MAX = 4096, /* maximum of counted messages per block */
 	HANDOFF_BLOCKS_MAX = 10000,
-	HANDOFF_STARTS = 16, /* stacks begun for one sample */
+	HANDOFF_STARTS = 16, /* stacks started per sample */
 	HANDOFF_STACK = 16384,
 	HANDOFF_MTU = 1500,
 	HANDOFF_FRAME = 64,
 	HANDOFF_LINK = 2,
 };
 
-/* The ways that are compared. */
+/* The ways to be compared. */
 enum handoff_way {
 	WAY_REGULAR,       /* the driver gives the message to an input thread */
-	WAY_IPP_HANDOFF,   /* the driver carries it up to an edge where a thread takes over its stack */
-	WAY_IPP_NONE,      /* the driver carries it all the way */
+	WAY_IPP_HANDOFF,   /* the driver carries it to an edge where a thread takes over its stack */
+	WAY_IPP_NONE,      /* the driver carries it to the top */
 	WAY_BLOCKED,       /* a thread waits, and the signal wakes it */
 	WAY_RESUME_THREAD, /* a stack waits, and a thread resumes it */
 	WAY_RESUME_DRIVER, /* a stack waits, and the driver resumes it */
 	WAY_SYSTEM,        /* one thread wakes another, and sleeps */
-	WAY_STACK,         /* a stack is begun, and left again */
+	WAY_STACK,         /* a stack is started and left again */
 	WAYS
 };
 
@@ -52,11 +52,11 @@ static const struct {
 	[WAY_REGULAR] = { "regular", "handoff to an input thread (regular)" },
 	[WAY_IPP_HANDOFF] = { "ipp_handoff", "handoff at an edge (IPP)" },
 	[WAY_IPP_NONE] = { "ipp_none", "no handoff (IPP)" },
-	[WAY_BLOCKED] = { "blocked", "a thread that waited goes on (regular)" },
-	[WAY_RESUME_THREAD] = { "resume_thread", "a stack that waited goes on, on a thread (IPP)" },
-	[WAY_RESUME_DRIVER] = { "resume_driver", "a stack that waited goes on, in the driver (IPP)" },
-	[WAY_SYSTEM] = { "system", "wake-up and switch of the system's alone" },
-	[WAY_STACK] = { "stack", "a stack is begun, and left again" },
+	[WAY_BLOCKED] = { "blocked", "a waiting thread continues (regular)" },
+	[WAY_RESUME_THREAD] = { "resume_thread", "a waiting stack continues, on a thread (IPP)" },
+	[WAY_RESUME_DRIVER] = { "resume_driver", "a waiting stack continues, in the driver (IPP)" },
+	[WAY_SYSTEM] = { "system", "wake-up and switch by the system alone" },
+	[WAY_STACK] = { "stack", "a stack is started and left again" },
 };
 
 struct handoff;
@@ -75,11 +75,11 @@ struct handoff {
 	struct bench common;  /* first; rounds: messages of each way */
 	uint64_t block, core; /* messages of each way in a block; the core of all threads */
 	struct xk_port *port;
-	struct xk_port_ops port_ops; /* the port's own, but with another receive */
+	struct xk_port_ops port_ops; /* the port's own, with another receive */
 	unsigned (*receive)(struct xk_port *port, struct xk_msg **frames, unsigned max);
 	struct probe *probe;
 	uint64_t taken_ns;
-	unsigned count, goal; /* of the block under way */
+	unsigned count, goal; /* of the current block */
 	uint32_t samples[HANDOFF_WARM + HANDOFF_BLOCK_MAX];
 	sem_t ended;
 	unsigned blocks;
@@ -104,7 +104,7 @@ handoff_receive(struct xk_port *port, struct xk_msg **frames, unsigned max)
 
 /* Records a time; the last one ends the block. Takes m. */
 static void
-probe_note(struct handoff *bench, uint64_t since_ns, struct xk_msg *m)
+probe_record(struct handoff *bench, uint64_t since_ns, struct xk_msg *m)
 {
 	uint64_t took_ns = clock_system_ns() - since_ns;
 
@@ -117,7 +117,7 @@ probe_note(struct handoff *bench, uint64_t since_ns, struct xk_msg *m)
 	sem_post(&bench->ended);
 }
 
-/* Where probe waits, the first of two messages waits for the second, whose signal ends its wait. */
+/* If probe waits, the first of two messages waits for the second, whose signal ends its wait. */
 static void
 probe_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 {
@@ -126,7 +126,7 @@ probe_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 
 	(void)lls;
 	if (!probe->waits) {
-		probe_note(bench, bench->taken_ns, m);
+		probe_record(bench, bench->taken_ns, m);
 	} else if (probe->is_signalled_next) {
 		probe->is_signalled_next = false;
 		xk_msg_free(m);
@@ -138,7 +138,7 @@ probe_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 		xk_semaphore_wait(&probe->signal, XK_UNTIL_SIGNALLED);
 		m = xk_memory_frame(bench->common.platforms[0], HANDOFF_FRAME);
 		xk_assert(m != NULL);
-		probe_note(bench, probe->signalled_ns, m);
+		probe_record(bench, probe->signalled_ns, m);
 	}
 }
 
@@ -161,12 +161,12 @@ probe_fini(struct xk_protocol *self)
 static const struct xk_protocol_ops probe_ops = { .init = probe_init, .fini = probe_fini, .demux = probe_demux };
 
 static const struct xk_protocol_type probe_type = {
-	.name = "probe", .help = "Puts what comes back.", .ops = &probe_ops, .size = sizeof(struct probe)
+	.name = "probe", .help = "Sends messages back.", .ops = &probe_ops, .size = sizeof(struct probe)
 };
 
 /* ---- the host ---- */
 
-/* False: it could not be made, after a message. */
+/* Starts the host. Returns false, after a message, if it cannot be created. */
 static bool
 handoff_host_start(struct handoff *bench)
 {
@@ -195,15 +195,15 @@ handoff_host_start(struct handoff *bench)
 	if (err == 0)
 		err = xk_kernel_start(bench->common.kernels[0]);
 	if (err != 0)
-		fprintf(stderr, "xk bench handoff: no host can be made: %s\n", xk_error(err));
+		fprintf(stderr, "xk bench handoff: no host can be created: %s\n", xk_error(err));
 	return err == 0;
 }
 
 /* ---- blocks: their samples are in bench->samples ---- */
 
 /*
- * Configures how messages are carried, and lets one go round until the block is full. False: it failed, after a
- * message.
+ * Configures how messages are carried, and circulates one until the block is full. Returns false, after a message, on
+ * failure.
  */
 static bool
 handoff_messages(struct handoff *bench, enum handoff_way way)
@@ -220,8 +220,8 @@ handoff_messages(struct handoff *bench, enum handoff_way way)
 	err = xk_kernel_reconfigure(bench->common.kernels[0], regular ? XK_REGULAR : XK_IPP,
 				    way == WAY_BLOCKED ? 2 : 1);
 	if (m == NULL || err != 0) {
-		fprintf(stderr, "xk bench handoff: a message by way of %s cannot be sent: %s\n",
-			handoff_texts[way].text, xk_error(m == NULL ? ENOMEM : -err));
+		fprintf(stderr, "xk bench handoff: %s: the message cannot be sent: %s\n", handoff_texts[way].text,
+			xk_error(m == NULL ? ENOMEM : -err));
 		xk_msg_free(m);
 		return false;
 	}
@@ -229,7 +229,7 @@ handoff_messages(struct handoff *bench, enum handoff_way way)
 	bench->goal = HANDOFF_WARM + (unsigned)bench->block;
 	xk_memory_inject(bench->port, m);
 	while (sem_wait(&bench->ended) != 0)
-		continue; /* a signal */
+		continue; /* interrupted by a signal */
 	return true;
 }
 
@@ -309,7 +309,7 @@ handoff_counter_mhz(const struct handoff *bench)
 	return clock.has_counter ? 1000.0 * (UINT64_C(1) << 32) / (double)clock.scale : 0;
 }
 
-/* The median over the blocks, and where it lies with 95 % confidence (by its rank). */
+/* The median over the blocks, and its 95 % confidence interval (by rank). */
 struct interval {
 	double low, median, high;
 };
@@ -332,7 +332,7 @@ handoff_ratio(const struct handoff *bench, enum handoff_way a, enum handoff_way 
 }
 
 static void
-interval_json(struct json *json, const char *key, struct interval interval)
+handoff_json_interval(struct json *json, const char *key, struct interval interval)
 {
 	json_object(json, key);
 	json_double(json, "low", interval.low);
@@ -360,7 +360,7 @@ handoff_write(const struct bench *common, struct json *json)
 	}
 	json_close(json);
 	xk_kernel_stats(bench->common.kernels[0], &stats);
-	json_object(json, "counts"); /* messages went the ways they were to go */
+	json_object(json, "counts"); /* show that messages took the intended ways */
 	json_uint(json, "warm", HANDOFF_WARM);
 	json_uint(json, "handoffs_explicit", stats.handoffs[XK_HANDOFF_EXPLICIT]);
 	json_uint(json, "parks", stats.parks);
@@ -371,12 +371,12 @@ handoff_write(const struct bench *common, struct json *json)
 	json_uint(json, "yield_ns", bench->yield_ns);
 	json_uint(json, "across_ns", bench->across_ns);
 	json_double(json, "counter_mhz", handoff_counter_mhz(bench));
-	interval_json(json, "ipp_to_regular", handoff_ratio(bench, WAY_IPP_HANDOFF, WAYS, WAY_REGULAR));
-	interval_json(json, "saved_to_system", handoff_ratio(bench, WAY_REGULAR, WAY_IPP_NONE, WAY_SYSTEM));
+	handoff_json_interval(json, "ipp_to_regular", handoff_ratio(bench, WAY_IPP_HANDOFF, WAYS, WAY_REGULAR));
+	handoff_json_interval(json, "saved_to_system", handoff_ratio(bench, WAY_REGULAR, WAY_IPP_NONE, WAY_SYSTEM));
 }
 
 static void
-handoff_tell(const struct bench *common)
+handoff_print(const struct bench *common)
 {
 	const struct handoff *bench = (const struct handoff *)common;
 	struct interval ratio = handoff_ratio(bench, WAY_IPP_HANDOFF, WAYS, WAY_REGULAR);
@@ -389,11 +389,11 @@ handoff_tell(const struct bench *common)
 		printf("%-50s %8" PRIu64 " %8" PRIu64 " %8" PRIu64 "\n", handoff_texts[way].text,
 		       histogram_percentile(&bench->all[way], 50), histogram_percentile(&bench->all[way], 90),
 		       histogram_percentile(&bench->all[way], 99));
-	printf("%-50s %8" PRIu64 "\n", "switch of the system's alone, both ready", bench->yield_ns);
+	printf("%-50s %8" PRIu64 "\n", "switch by the system alone, both ready", bench->yield_ns);
 	if (bench->across_ns != 0)
 		printf("%-50s %8" PRIu64 "\n", "wake-up of a thread on another core", bench->across_ns);
 	printf("\nIPP with a handoff to regular: %.3f (95 %%: %.3f to %.3f).\n", ratio.median, ratio.low, ratio.high);
-	printf("Saved by a message without handoff, to the system's wake-up and switch: %.2f (%.2f to %.2f).\n",
+	printf("Saved without handoff, relative to the system's wake-up and switch: %.2f (%.2f to %.2f).\n",
 	       saved.median, saved.low, saved.high);
 }
 
@@ -412,11 +412,11 @@ static const struct options_option handoff_options[] = {
 static const struct options_program handoff_program = {
 	.name = "xk bench handoff",
 	.usage = "[OPTION]...",
-	.about = "Times what lies between the driver, which has a message, and the protocol that gets it.",
+	.about = "Times the path of a message from the driver to the protocol that gets it.",
 	.options = handoff_options,
 };
 
-/* Returns how long waking a thread on another core takes; 0: there is no other. */
+/* Returns the time to wake a thread on another core, or 0 if there is no other. */
 static uint64_t
 handoff_across_ns(struct handoff *bench)
 {
@@ -436,7 +436,7 @@ handoff_run(struct bench *common)
 	bool good;
 
 	if (bench->block > common->rounds || common->rounds / bench->block > HANDOFF_BLOCKS_MAX)
-		return options_misuse(&handoff_program, "--rounds is one to %d blocks", HANDOFF_BLOCKS_MAX);
+		return options_misuse(&handoff_program, "--rounds must be one to %d blocks", HANDOFF_BLOCKS_MAX);
 	if (!machine_has_core(core)) {
 		fprintf(stderr, "xk bench handoff: core %u may not be used\n", core);
 		return OPTIONS_FAILURE;
@@ -463,10 +463,10 @@ int
 bench_handoff_main(int argc, char **argv)
 {
 	static const struct bench_kind kind = { .program = &handoff_program,
-						.word = "handoff",
+						.command = "handoff",
 						.run = handoff_run,
 						.write = handoff_write,
-						.tell = handoff_tell };
+						.print = handoff_print };
 	struct handoff *bench = calloc(1, sizeof(*bench));
 	int status;
 

@@ -1,12 +1,13 @@
 /*
- * xk_bench_message.c - `xk bench message`: what a message costs its sender and its receiver, each by itself, in time,
+ * xk_bench_message.c - `xk bench message`: the cost of a message to its sender and its receiver, separately, in time,
  * instructions and buffers.
  *
- * One process, one thread: two hosts of a graph of udptest, with logptest in its place, which counts messages and frees
- * them. The benchmark pushes a message and lets the hosts take turns (xk_kernel_turn) until no frame is under way; an end
- * that has none to receive takes none. Frames are copied between the hosts, as by a link, outside of both.
+ * One process, one thread: two hosts with a graph of udptest, where logptest replaces udptest: it counts messages and
+ * frees them. The benchmark pushes a message and lets the hosts take turns (xk_kernel_turn) until no frame is in
+ * flight; an end without frames to receive takes no turn. Frames are copied between the hosts, as by a link, outside of
+ * both.
  *
- * For instructions, callgrind is told where an end's part begins and ends; the program must be built where its header is.
+ * For instructions, callgrind is notified where an end's part begins and ends, which requires its header at build time.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -35,12 +36,11 @@ enum {
 	MESSAGE_SENDER,
 	MESSAGE_RECEIVER,
 	MESSAGE_ENDS = BENCH_HOSTS,
-	MESSAGE_QUEUE = 512, /* frames on their way to a host */
+	MESSAGE_QUEUE = 512, /* frames queued for a host */
 	MESSAGE_WARM_UP = 1024,
-	MESSAGE_TURNS = 1 << 22, /* without what is waited for: some seconds */
-	MESSAGE_AGAIN =
-		1 << 16,  /* ... until the first message is sent again: its receiver had to ask who its sender is */
-	MESSAGE_HELD = 4, /* messages under way, of which buffers are counted */
+	MESSAGE_TURNS = 1 << 22, /* without the expected event: some seconds */
+	MESSAGE_AGAIN = 1 << 16, /* ... until the first message is resent, whose sender the receiver had to look up */
+	MESSAGE_HELD = 4,        /* messages in flight whose buffers are counted */
 	MESSAGE_PORT = 2009,
 	MESSAGE_MTU_MIN = 68, /* RFC 791 */
 	MESSAGE_MTU_MAX = 65535,
@@ -67,7 +67,7 @@ struct message_bench {
 	bool counting; /* the warm-up is over */
 	struct batches batches;
 	double message_ns;
-	unsigned held[MESSAGE_ENDS]; /* buffers: message_hold */
+	unsigned held[MESSAGE_ENDS]; /* number of buffers: message_hold */
 };
 
 static const char *const message_ends[] = { "sender", "receiver", NULL };
@@ -91,7 +91,7 @@ static const struct options_program message_program = {
 	.name = "xk bench message",
 	.usage = "[OPTION]...",
 	.about = "Times messages from one host to another of a graph with udptest at its top (graphs/gm.dot), in one\n"
-		 "process and without a wire, and counts the buffers that messages under way hold.",
+		 "process and without a wire, and counts the buffers that messages in flight hold.",
 	.footer = "Instructions of an end, of all messages together:\n"
 		  "  valgrind --tool=callgrind --callgrind-out-file=/dev/null --collect-atstart=no \\\n"
 		  "    xk bench message --count sender --rounds 10000",
@@ -133,7 +133,7 @@ message_transmit(void *context, struct xk_msg **frames, unsigned count)
 	return taken;
 }
 
-/* Copies the frames that come to an end out of their sender's buffers, but for the last ones, `lost`. */
+/* Copies the frames queued for an end out of their sender's buffers, except the last `lost` frames. */
 static void
 message_carry(struct message_end *end, unsigned lost)
 {
@@ -152,7 +152,7 @@ message_carry(struct message_end *end, unsigned lost)
 	end->count = kept;
 }
 
-/* Lets the hosts take turns until no frame is under way. */
+/* Lets the hosts take turns until no frame is in flight. */
 static void
 message_settle(struct message_bench *bench)
 {
@@ -169,7 +169,7 @@ message_settle(struct message_bench *bench)
 
 /* ---- messages ---- */
 
-/* Pushes a message that asks for no answer. Returns as xk_push. */
+/* Pushes a message that requests no answer. Returns like xk_push. */
 static int
 message_push(struct message_bench *bench)
 {
@@ -204,7 +204,7 @@ message_open(void *argument)
 	bench->opened = true;
 }
 
-/* Lets both hosts take a turn, be there frames or not. */
+/* Lets both hosts take a turn, with or without frames. */
 static void
 message_turn(struct message_bench *bench)
 {
@@ -214,7 +214,7 @@ message_turn(struct message_bench *bench)
 	}
 }
 
-/* Opens the session, and has the hosts get to know each other. Returns 0 or -errno. */
+/* Opens the session, and makes the hosts known to each other. Returns 0 or -errno. */
 static int
 message_begin(struct message_bench *bench)
 {
@@ -239,7 +239,7 @@ message_begin(struct message_bench *bench)
 	return err;
 }
 
-/* Sends the messages that are timed. Returns 0, or -errno: one was refused, or lost. */
+/* Sends the timed messages. Returns 0, or -errno if one was refused or lost. */
 static int
 message_send(struct message_bench *bench)
 {
@@ -263,8 +263,8 @@ message_out(const struct message_bench *bench, unsigned end)
 }
 
 /*
- * Counts the buffers that are held when the device has sent all frames: by the receiver, of a message whose last frame is
- * lost; then by the sender, of that and others that the receiver does not hear of. Nothing is answered.
+ * Counts the buffers that are held when the device has sent all frames: by the receiver, for a message whose last frame
+ * is lost; then by the sender, for that and others, of which the receiver gets no frame. There are no answers.
  */
 static int
 message_hold(struct message_bench *bench)
@@ -379,18 +379,18 @@ message_write(const struct bench *common, struct json *json)
 }
 
 static void
-message_tell(const struct bench *common)
+message_print(const struct bench *common)
 {
 	const struct message_bench *bench = (const struct message_bench *)common;
 
 	output_print_name(common->graph);
-	printf(", %" PRIu64 " bytes: %.1f ns a message, of both hosts (median of batches).\n", common->size,
+	printf(", %" PRIu64 " bytes: %.1f ns a message, for both hosts (median of batches).\n", common->size,
 	       bench->message_ns);
 	printf("Per message:");
 	for (unsigned i = 0; i < BENCH_COUNTS; i++)
 		printf("%s %s %.3f", i == 0 ? "" : ",", bench_counts[i].name,
 		       bench_per_round(common, &bench_counts[i]));
-	printf(".\nBuffers: with %d messages under way the sender holds %u; with the last frame of one missing, the "
+	printf(".\nBuffers: with %d messages in flight the sender holds %u; with the last frame of one missing, the "
 	       "receiver "
 	       "%u.\nInstructions: see --help.\n",
 	       MESSAGE_HELD, bench->held[MESSAGE_SENDER], bench->held[MESSAGE_RECEIVER]);
@@ -400,7 +400,7 @@ int
 bench_message_main(int argc, char **argv)
 {
 	static const struct bench_kind kind = { &message_program, "message",     "graphs/gm.dot",
-						message_run,      message_write, message_tell };
+						message_run,      message_write, message_print };
 	struct message_bench bench = { .common = { .size = XK_LOGPTEST_MIN, .rounds = 200000 },
 				       .counted = MESSAGE_ENDS };
 

@@ -1,7 +1,7 @@
 /*
- * xk_bench_sim.c - `xk bench sim`: how many frames a second the simulator delivers, and how much memory a host takes.
+ * xk_bench_sim.c - `xk bench sim`: frames that the simulator delivers per second, and memory per host.
  *
- * The measured period is cut into slices of virtual time; the median slice is reported, since others use the machine
+ * The measured period is cut into slices of virtual time. The median slice is reported, because others use the machine,
  * too.
  */
 #include <inttypes.h>
@@ -25,10 +25,10 @@ struct bench_sim_options {
 };
 
 static const struct options_option bench_sim_table[] = {
-	OPTION(TIME, struct bench_sim_options, warm_ns, "warm", "T", "virtual time that is not measured (2s)"),
-	OPTION(TIME, struct bench_sim_options, measured_ns, "for", "T", "virtual time that is (1s)"),
+	OPTION(TIME, struct bench_sim_options, warm_ns, "warm", "T", "virtual time before the measurement (2s)"),
+	OPTION(TIME, struct bench_sim_options, measured_ns, "for", "T", "virtual time of the measurement (1s)"),
 	OPTION(TEXT_ANY, struct bench_sim_options, sets, "set", "NODE.ATTRIBUTE=VALUE",
-	       "as of xk run; host.count=100 for fewer hosts"),
+	       "as for xk run; host.count=100 for fewer hosts"),
 	OPTION(NUMBER, struct bench_sim_options, seed, "seed", "S", "of the world (1)", .max = UINT64_MAX),
 	{ .name = NULL },
 };
@@ -36,7 +36,7 @@ static const struct options_option bench_sim_table[] = {
 static const struct options_program bench_sim_program = {
 	.name = "xk bench sim",
 	.usage = "NETWORK [OPTION]...",
-	.about = "Runs a network file in the simulator and tells how many frames were delivered in a second of the\n"
+	.about = "Runs a network file in the simulator and prints how many frames were delivered per second of the\n"
 		 "processor's time, and how much memory is resident.",
 	.options = bench_sim_table,
 	.operands_min = 1,

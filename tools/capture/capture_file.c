@@ -21,13 +21,13 @@
 
 enum {
 	CAPTURE_PAUSE_MS = 50, /* between two rounds of the writer */
-	CAPTURE_HELD_MS = 5,   /* age at which a frame is written: no older one can come any more */
+	CAPTURE_HELD_MS = 5,   /* age at which a frame is written: no older one can arrive any more */
 	CAPTURE_BATCH = 64,    /* frames given to a device at a time */
 	CAPTURE_TAPS = 64,
 	CAPTURE_SPINS = 64,
 };
 
-static_assert(CAPTURE_PAUSE_MS + CAPTURE_HELD_MS < CAPTURE_LATE_MS, "as capture_file.h says");
+static_assert(CAPTURE_PAUSE_MS + CAPTURE_HELD_MS < CAPTURE_LATE_MS, "capture_file.h promises CAPTURE_LATE_MS");
 
 /* A frame's description, followed by at most PCAPNG_FRAME_MAX of its bytes. */
 struct capture_record {
@@ -39,26 +39,26 @@ struct capture_record {
 	bool is_filler; /* unused bytes before the ring's end */
 };
 
-static_assert(CAPTURE_RING % sizeof(struct capture_record) == 0, "a filler has room before the end");
+static_assert(CAPTURE_RING % sizeof(struct capture_record) == 0, "a filler fits before the end");
 
 /* Copies of frames for the writer: one thread puts, another takes, neither waits. Positions count all bytes so far. */
 struct capture_ring {
 	struct capture_ring *next;
 	char *name; /* of its interface */
 	unsigned interface;
-	_Atomic uint32_t lock; /* a tap's: several threads put */
-	/* the putting side's */
-	size_t begun;                   /* end of the records, of which those after head may be taken back */
+	_Atomic uint32_t lock; /* for a tap, into which several threads put */
+	/* for the putting side: */
+	size_t begun;                   /* end of the records, of which those after head may be withdrawn */
 	size_t free_from;               /* tail, as last read */
 	_Atomic uint64_t kept, dropped; /* frames published, and frames that found no room */
 	_Atomic size_t head;            /* end of the published records */
-	/* the taking side's */
+	/* for the taking side: */
 	_Alignas(64) _Atomic size_t tail; /* end of the records taken */
 	size_t seen;                      /* head, as last read */
 	_Alignas(64) uint8_t bytes[CAPTURE_RING];
 };
 
-/* A captured port, whose `ops` point into this. */
+/* A captured port, whose `ops` point here. */
 struct capture_port {
 	struct xk_port_ops ops;
 	const struct xk_port_ops *inner;
@@ -78,7 +78,7 @@ struct capture {
 	pthread_t thread;
 	int wake; /* wakes the writer */
 	_Atomic bool woken, ends;
-	pthread_mutex_t lock; /* of the file and the taking side of the rings */
+	pthread_mutex_t lock; /* protects the file and the taking side of the rings */
 	struct pcapng *file;
 	unsigned interface_count;
 	struct capture_ring *rings, **rings_last;
@@ -113,8 +113,8 @@ capture_ring_fits(struct capture_ring *ring, size_t end, size_t limit)
 }
 
 /*
- * Puts a copy of m, which capture_ring_publish shows to the other side. The copies since the last publish can be taken
- * back from any earlier value of ring->begun on. Returns false if the ring is full.
+ * Puts a copy of m, which capture_ring_publish then shows to the other side. Until that call, setting ring->begun back
+ * to an earlier value withdraws the copies after it. Returns false if the ring is full.
  */
 static bool
 capture_ring_put(struct capture_ring *ring, const struct xk_msg *m, uint64_t at_ns, enum pcapng_direction direction,
@@ -129,7 +129,7 @@ capture_ring_put(struct capture_ring *ring, const struct xk_msg *m, uint64_t at_
 
 	if (!capture_ring_fits(ring, end, CAPTURE_RING))
 		return false;
-	if (left < size) { /* a record is in one piece */
+	if (left < size) { /* a record must be contiguous */
 		*record = (struct capture_record){ .size = (uint32_t)left, .is_filler = true };
 		record = (struct capture_record *)ring->bytes;
 	}
@@ -147,7 +147,7 @@ capture_ring_count(_Atomic uint64_t *counter, uint64_t by)
 	atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + by, memory_order_relaxed);
 }
 
-/* Publishes the copies up to `end` and takes the others back. Counts `kept` frames, and `dropped` without room. */
+/* Publishes the copies up to `end` and withdraws the others. Counts `kept` frames, and `dropped` ones without room. */
 static void
 capture_ring_publish(struct capture_ring *ring, size_t end, uint64_t kept, uint64_t dropped)
 {
@@ -184,7 +184,7 @@ capture_ring_next(struct capture_ring *ring)
 
 /* ---- writing ---- */
 
-/* Writes the frames before until_ns of all rings, oldest first. */
+/* Writes the frames before until_ns from all rings, oldest first. */
 static void
 capture_drain(struct capture *capture, uint64_t until_ns)
 {
@@ -233,9 +233,9 @@ capture_write(void *argument)
 	return NULL;
 }
 
-/* Has the records that the caller has published in ring written. */
+/* Makes the writer write the records that the caller has published in ring. */
 static void
-capture_tell(struct capture *capture, struct capture_ring *ring)
+capture_notify(struct capture *capture, struct capture_ring *ring)
 {
 	if (!capture->has_thread)
 		capture_drain(capture, UINT64_MAX);
@@ -244,7 +244,7 @@ capture_tell(struct capture *capture, struct capture_ring *ring)
 		eventfd_write(capture->wake, 1);
 }
 
-/* Returns a new ring for the interface of this name, new or not, or NULL without memory. */
+/* Returns a new ring for the interface of this name, new or existing, or NULL without memory. */
 static struct capture_ring *
 capture_ring(struct capture *capture, const char *name, const char *description, unsigned link_type)
 {
@@ -286,11 +286,11 @@ capture_port_receive(struct xk_port *port, struct xk_msg **frames, unsigned max)
 	for (unsigned i = 0; i < count; i++)
 		kept += capture_ring_put(self->in, frames[i], now_ns, PCAPNG_IN, comment);
 	capture_ring_publish(self->in, self->in->begun, kept, count - kept);
-	capture_tell(self->capture, self->in);
+	capture_notify(self->capture, self->in);
 	return count;
 }
 
-/* Copies each batch first, because frames that the device takes are gone, and takes back the copies of the others. */
+/* Copies each batch first, because frames that the device takes are gone, and withdraws the copies of the others. */
 static unsigned
 capture_port_transmit(struct xk_port *port, struct xk_msg **frames, unsigned count)
 {
@@ -310,7 +310,7 @@ capture_port_transmit(struct xk_port *port, struct xk_msg **frames, unsigned cou
 		taken = self->inner->transmit(port, frames + sent, batch);
 		capture_ring_publish(self->out, ends[taken], kept[taken], taken - kept[taken]);
 		if (taken > 0)
-			capture_tell(self->capture, self->out);
+			capture_notify(self->capture, self->out);
 		sent += taken;
 	} while (taken == batch && sent < count);
 	return sent;
@@ -379,13 +379,13 @@ capture_tap_see(struct xk_capture *sink, unsigned place, enum xk_direction direc
 	struct capture_ring *ring = capture->taps[place];
 	bool kept;
 
-	/* The holder only copies a message; waiters yield, because it may need their core. */
+	/* The lock's holder only copies a message; waiters yield, because it may need their core. */
 	for (unsigned tries = 1; atomic_exchange_explicit(&ring->lock, 1, memory_order_acquire) != 0; tries++)
 		if (tries % CAPTURE_SPINS == 0)
 			sched_yield();
 	kept = capture_ring_put(ring, m, capture_now_ns(capture), direction == XK_UP ? PCAPNG_IN : PCAPNG_OUT, NULL);
 	capture_ring_publish(ring, ring->begun, kept, !kept);
-	capture_tell(capture, ring);
+	capture_notify(capture, ring);
 	atomic_store_explicit(&ring->lock, 0, memory_order_release);
 }
 
@@ -453,7 +453,7 @@ capture_start(struct capture *capture, struct xk_platform *platform)
 
 /* Writes each interface's statistics to the file, and the number of lost frames to standard error. */
 static void
-capture_tell_counts(struct capture *capture)
+capture_report_counts(struct capture *capture)
 {
 	uint64_t all_kept = 0, all_dropped = 0;
 
@@ -472,7 +472,7 @@ capture_tell_counts(struct capture *capture)
 	if (all_dropped > 0)
 		fprintf(stderr,
 			"%s: --pcap %s: %" PRIu64 " of %" PRIu64
-			" frames are not in it: they came faster than they were written\n",
+			" frames are missing: they arrived faster than they were written\n",
 			capture->program, capture->path, all_dropped, all_kept + all_dropped);
 }
 
@@ -493,7 +493,7 @@ capture_close(struct capture *capture)
 	if (capture->wake >= 0)
 		close(capture->wake);
 	capture_drain(capture, UINT64_MAX);
-	capture_tell_counts(capture);
+	capture_report_counts(capture);
 	err = pcapng_close(capture->file);
 	status = err == 0 ? 0 : capture_fail(capture, "cannot be written", -err);
 	while ((port = capture->ports) != NULL) {

@@ -1,5 +1,5 @@
 /*
- * capture_file.h - writes what crosses a host's ports and its taps (protocol vtap) to a pcapng file.
+ * capture_file.h - writes the frames of a host's ports and taps (protocol vtap) to a pcapng file.
  *
  * Wrapped port operations copy each frame into a ring of its direction, without waiting; a thread writes the copies in
  * the order of their times. A frame that finds its ring full is counted, not kept. On a virtual clock there is no
@@ -14,8 +14,8 @@
  *	xk_kernel_free(kernel);
  *	status = capture_close(capture);
  *
- * At any time the file holds everything older than CAPTURE_LATE_MS and ends with a whole block. A status is 0, or
- * OPTIONS_FAILURE after a message. Main thread only. All functions do nothing for NULL.
+ * At any time the file contains everything older than CAPTURE_LATE_MS and ends with a complete block. A status is 0, or
+ * OPTIONS_FAILURE after a message. Main thread only. All functions ignore NULL.
  */
 #ifndef CAPTURE_FILE_H
 #define CAPTURE_FILE_H
@@ -24,15 +24,15 @@
 #include "xkernel/platform.h"
 
 enum {
-	CAPTURE_RING = 16 << 20, /* bytes waiting to be written, of each direction of a port and of each tap */
+	CAPTURE_RING = 16 << 20, /* bytes waiting to be written, per direction of a port and per tap */
 	CAPTURE_LATE_MS = 60,
 };
 
 struct capture;
 
 /*
- * Creates or empties the file. host: first part of the interfaces' names ("server.port"). Borrows program and host.
- * Returns NULL after a message if the file cannot be written.
+ * Creates or truncates the file. host: first part of the interfaces' names ("server.port"). Borrows program and host.
+ * Returns NULL, after a message, if the file cannot be written.
  */
 struct capture *capture_open(const char *program, const char *path, const char *host);
 

@@ -40,8 +40,8 @@ enum {
 struct pcapng {
 	int fd;
 	unsigned interfaces;
-	int error;         /* errno of the first write that failed; nothing is written after it */
-	size_t len, begun; /* of the buffer: what is in it, and where the last block begins */
+	int error;         /* errno of the first failed write; nothing is written after it */
+	size_t len, begun; /* bytes in the buffer; start of the last block */
 	uint8_t buffer[PCAPNG_BUFFER];
 };
 
@@ -73,7 +73,7 @@ pcapng_option(struct pcapng *capture, unsigned code, const void *value, size_t l
 	pcapng_put_padded(capture, value, len);
 }
 
-/* Cuts a long text, but never within a character. NULL: no option. */
+/* Truncates a long text, but never within a character. NULL: no option. */
 static void
 pcapng_option_text(struct pcapng *capture, unsigned code, const char *text)
 {
@@ -112,7 +112,7 @@ pcapng_end(struct pcapng *capture)
 struct pcapng *
 pcapng_open(const char *path, const char *program)
 {
-	/* version 1.0, and no length of the section */
+	/* version 1.0, section length unspecified */
 	const uint32_t head[] = { PCAPNG_BYTE_ORDER, 1, UINT32_MAX, UINT32_MAX };
 	struct pcapng *capture = malloc(sizeof(*capture));
 	int end = 0, err = 0, access;
@@ -123,7 +123,7 @@ pcapng_open(const char *path, const char *program)
 	if (sscanf(path, PCAPNG_DESCRIPTOR "%d%n", &capture->fd, &end) != 1 || path[end] != '\0') {
 		capture->fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
 		err = capture->fd < 0 ? errno : 0;
-	} else { /* a number that is not open now may soon be some other file's */
+	} else { /* a closed number may soon be another file's */
 		access = fcntl(capture->fd, F_GETFL);
 		err = access < 0 ? errno : (access & O_ACCMODE) == O_RDONLY ? EINVAL : 0;
 	}

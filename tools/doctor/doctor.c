@@ -1,4 +1,4 @@
-/* doctor.c - conclusions from the facts, and advice; see doctor.h. */
+/* doctor.c - draws conclusions from the facts, and gives advice; see doctor.h. */
 #include "tools/doctor/doctor.h"
 
 #include <errno.h>
@@ -11,9 +11,9 @@
 
 enum {
 	DOCTOR_FILES = 64,        /* more than DPDK and one port take */
-	DOCTOR_MAPS = 65530,      /* the system's own default */
+	DOCTOR_MAPS = 65530,      /* the system's default */
 	DOCTOR_MAPS_STACK = 2,    /* a stack and its guard page */
-	DOCTOR_HUGE_USEFUL = 64,  /* pages: two processes */
+	DOCTOR_HUGE_USEFUL = 64,  /* pages for two processes */
 	DOCTOR_HALT_POLL = 50000, /* ns */
 };
 
@@ -51,7 +51,7 @@ doctor_sudo(const struct doctor_facts *facts)
 
 /* ---- links ---- */
 
-/* capabilities: what a lone host needs; a pair makes its own network, if need be in a user namespace. */
+/* capabilities: for a host on its own; a pair creates its own network, in a user namespace if needed. */
 static const struct doctor_kind {
 	const char *name, *text, *tried, *package, *capabilities;
 } doctor_kinds[DOCTOR_LINKS] = {
@@ -60,36 +60,35 @@ static const struct doctor_kind {
 	[DOCTOR_MEMIF] = { "memif", "two processes over shared memory, other programs too",
 			   "; tried, between two processes", "librte-net-memif23", NULL },
 	[DOCTOR_RING] = { "ring", "two hosts in one process; needs nothing", "; tried", "librte-net-ring23", NULL },
-	[DOCTOR_TAP] = { "tap", "an interface of its own; the kernel is the peer", "; tried, in a network of its own",
+	[DOCTOR_TAP] = { "tap", "an interface of its own; the kernel is the peer", "; tried, in its own network",
 			 "librte-net-tap23", "cap_net_admin" },
-	[DOCTOR_AF_PACKET] = { "af_packet", "any interface of the kernel's, by a packet socket",
-			       "; tried, in a network of its own", "librte-net-af-packet23", "cap_net_raw" },
-	[DOCTOR_AF_XDP] = { "af_xdp", "any interface of the kernel's, by an XDP socket",
-			    "; tried, in a network of its own", "librte-net-af-xdp23",
-			    "cap_net_admin,cap_net_raw,cap_bpf" },
+	[DOCTOR_AF_PACKET] = { "af_packet", "any interface of the kernel, by a packet socket",
+			       "; tried, in its own network", "librte-net-af-packet23", "cap_net_raw" },
+	[DOCTOR_AF_XDP] = { "af_xdp", "any interface of the kernel, by an XDP socket", "; tried, in its own network",
+			    "librte-net-af-xdp23", "cap_net_admin,cap_net_raw,cap_bpf" },
 };
 
 /* Reports missing capabilities, and how the process or its container gets them. */
 static void
-doctor_judge_rights(const struct doctor_facts *facts, struct doctor_report *report, const struct doctor_kind *kind,
-		    bool pair_works)
+doctor_assess_rights(const struct doctor_facts *facts, struct doctor_report *report, const struct doctor_kind *kind,
+		     bool pair_works)
 {
 	struct doctor_finding *finding =
-		pair_works ? doctor_find(report, DOCTOR_LINK, kind->name, DOCTOR_COULD_BE_BETTER,
-					 "%s; only between two hosts in a network of their own (tried): others need %s",
+		pair_works ? doctor_find(report, DOCTOR_LINK, kind->name, DOCTOR_IMPROVABLE,
+					 "%s; only between two hosts in their own network (tried): others need %s",
 					 kind->text, kind->capabilities)
 			   : doctor_find(report, DOCTOR_LINK, kind->name, DOCTOR_MISSING,
 					 "%s needs %s, which this process lacks", kind->text, kind->capabilities);
 
 	if (facts->is_root)
-		doctor_advise(finding, "root without it is in a container: start that with --cap-add for each");
+		doctor_advise(finding, "root lacks it in a container: start the container with --cap-add for each");
 	else
 		doctor_advise(finding, "sudo setcap %s+ep PROGRAM, or sudo PROGRAM (build/xk, build/udptest, ...)",
 			      kind->capabilities);
 }
 
 static void
-doctor_judge_link(const struct doctor_facts *facts, struct doctor_report *report, enum doctor_link link)
+doctor_assess_link(const struct doctor_facts *facts, struct doctor_report *report, enum doctor_link link)
 {
 	const struct doctor_kind *kind = &doctor_kinds[link];
 	const struct doctor_trial *trial = &facts->trials[link];
@@ -121,9 +120,9 @@ doctor_judge_link(const struct doctor_facts *facts, struct doctor_report *report
 		doctor_find(report, DOCTOR_LINK, kind->name, DOCTOR_MISSING,
 			    "this kernel is built without CONFIG_XDP_SOCKETS");
 	} else if (!has_rights) {
-		doctor_judge_rights(facts, report, kind, trial->status == 0);
+		doctor_assess_rights(facts, report, kind, trial->status == 0);
 	} else if (trial->status != 0) {
-		finding = doctor_find(report, DOCTOR_LINK, kind->name, DOCTOR_MISSING, "tried, and failed: %.250s",
+		finding = doctor_find(report, DOCTOR_LINK, kind->name, DOCTOR_MISSING, "tried, but failed: %.250s",
 				      trial->why);
 		if (link == DOCTOR_VIRTIO && facts->files < DOCTOR_FILES)
 			doctor_advise(finding, "ulimit -n 1024");
@@ -134,18 +133,18 @@ doctor_judge_link(const struct doctor_facts *facts, struct doctor_report *report
 }
 
 static void
-doctor_judge_links(const struct doctor_facts *facts, struct doctor_report *report)
+doctor_assess_links(const struct doctor_facts *facts, struct doctor_report *report)
 {
 	static const char card[] = "PCI address";
 
 	for (enum doctor_link link = 0; link <= DOCTOR_LINKS && !facts->has_dpdk; link++)
 		doctor_advise(doctor_find(report, DOCTOR_LINK, link < DOCTOR_LINKS ? doctor_kinds[link].name : card,
-					  DOCTOR_MISSING, "this build is without DPDK"),
+					  DOCTOR_MISSING, "this build has no DPDK"),
 			      "%sapt-get install --no-install-recommends libdpdk-dev libevent-dev; ./run build",
 			      doctor_sudo(facts));
 	for (enum doctor_link link = 0; link < DOCTOR_LINKS; link++) {
 		if (facts->has_dpdk)
-			doctor_judge_link(facts, report, link);
+			doctor_assess_link(facts, report, link);
 		report->findings[link].sleeps = link != DOCTOR_MEMIF && link != DOCTOR_RING;
 	}
 	if (facts->has_dpdk && facts->bound[0] != '\0')
@@ -155,7 +154,7 @@ doctor_judge_links(const struct doctor_facts *facts, struct doctor_report *repor
 		doctor_advise(doctor_find(report, DOCTOR_LINK, card, DOCTOR_MISSING,
 					  "the network card %s belongs to the kernel%s", facts->card,
 					  facts->has_vfio ? "" : ", which has no vfio-pci loaded"),
-			      "%smodprobe vfio-pci && %sdpdk-devbind.py --bind=vfio-pci %s (it leaves the kernel!)",
+			      "%smodprobe vfio-pci && %sdpdk-devbind.py --bind=vfio-pci %s (the kernel loses it!)",
 			      doctor_sudo(facts), doctor_sudo(facts), facts->card);
 	else if (facts->has_dpdk)
 		doctor_find(report, DOCTOR_LINK, card, DOCTOR_MISSING, "there is no PCI network card");
@@ -166,39 +165,39 @@ doctor_judge_links(const struct doctor_facts *facts, struct doctor_report *repor
 /* ---- the machine ---- */
 
 static void
-doctor_judge_processor(const struct doctor_facts *facts, struct doctor_report *report)
+doctor_assess_processor(const struct doctor_facts *facts, struct doctor_report *report)
 {
 	if (facts->cores < 2)
-		doctor_find(report, DOCTOR_MACHINE, "cores", DOCTOR_COULD_BE_BETTER,
+		doctor_find(report, DOCTOR_MACHINE, "cores", DOCTOR_IMPROVABLE,
 			    "one: both ends of a measurement share it");
 	else
 		doctor_find(report, DOCTOR_MACHINE, "cores", DOCTOR_GOOD, "%u; %u and %u are %s%s%s", facts->cores,
 			    facts->core_first, facts->core_second,
-			    facts->are_siblings ? "hardware threads of one core" : "cores of their own",
+			    facts->are_siblings ? "hardware threads of one core" : "separate cores",
 			    facts->isolated[0] != '\0' ? "; isolated: " : "; none is isolated", facts->isolated);
 	if (facts->is_tsc_steady && strcmp(facts->clock, "tsc") == 0)
 		doctor_find(report, DOCTOR_MACHINE, "clock", DOCTOR_GOOD, "tsc, at a steady rate");
 	else
-		doctor_find(report, DOCTOR_MACHINE, "clock", DOCTOR_COULD_BE_BETTER,
+		doctor_find(report, DOCTOR_MACHINE, "clock", DOCTOR_IMPROVABLE,
 			    "the system's is %s, the processor's counter is %s: "
-			    "reading it may be slow, and times less exact",
+			    "reading it may be slow, and times less accurate",
 			    facts->clock[0] == '\0' ? "unknown" : facts->clock,
 			    facts->is_tsc_steady ? "steady" : "not known to be steady");
-	if (!facts->has_halt_poll) /* only virtual machines have it */
+	if (!facts->has_halt_poll) /* not a virtual machine */
 		return;
 	if (facts->halt_poll_ns != 0)
 		doctor_find(report, DOCTOR_MACHINE, "idle cores", DOCTOR_GOOD,
 			    "poll for %" PRIu64 " us before they halt", facts->halt_poll_ns / 1000);
 	else
-		doctor_advise(doctor_find(report, DOCTOR_MACHINE, "idle cores", DOCTOR_COULD_BE_BETTER,
-					  "halt at once (a virtual machine): waking one takes some 20 us in round "
+		doctor_advise(doctor_find(report, DOCTOR_MACHINE, "idle cores", DOCTOR_IMPROVABLE,
+					  "halt at once (a virtual machine): waking one adds some 20 us to round "
 					  "trips across cores"),
 			      "optional, as root: echo %d > /sys/module/haltpoll/parameters/guest_halt_poll_ns",
 			      DOCTOR_HALT_POLL);
 }
 
 static void
-doctor_judge_memory(const struct doctor_facts *facts, struct doctor_report *report)
+doctor_assess_memory(const struct doctor_facts *facts, struct doctor_report *report)
 {
 	struct doctor_finding *finding;
 
@@ -206,9 +205,9 @@ doctor_judge_memory(const struct doctor_facts *facts, struct doctor_report *repo
 		doctor_find(report, DOCTOR_MACHINE, "huge pages", DOCTOR_GOOD, "%" PRIu64 " of %" PRIu64 " are free",
 			    facts->huge_free, facts->huge_total);
 	else
-		doctor_advise(doctor_find(report, DOCTOR_MACHINE, "huge pages", DOCTOR_COULD_BE_BETTER,
+		doctor_advise(doctor_find(report, DOCTOR_MACHINE, "huge pages", DOCTOR_IMPROVABLE,
 					  "%" PRIu64 " of %" PRIu64
-					  " are free: ordinary memory does as well, but for network cards",
+					  " are free: ordinary memory works as well, except for network cards",
 					  facts->huge_free, facts->huge_total),
 			      "optional, as root: echo %d > /proc/sys/vm/nr_hugepages", DOCTOR_HUGE_USEFUL);
 	if (facts->files >= DOCTOR_FILES)
@@ -216,11 +215,11 @@ doctor_judge_memory(const struct doctor_facts *facts, struct doctor_report *repo
 			    facts->files);
 	else
 		doctor_advise(doctor_find(report, DOCTOR_MACHINE, "open files", DOCTOR_MISSING,
-					  "a process may have %" PRIu64 ", and DPDK takes up to %d", facts->files,
+					  "a process may have %" PRIu64 ", but DPDK takes up to %d", facts->files,
 					  DOCTOR_FILES),
 			      "ulimit -n 1024");
 	finding = doctor_find(report, DOCTOR_MACHINE, "mappings",
-			      facts->maps < DOCTOR_MAPS ? DOCTOR_COULD_BE_BETTER : DOCTOR_GOOD,
+			      facts->maps < DOCTOR_MAPS ? DOCTOR_IMPROVABLE : DOCTOR_GOOD,
 			      "vm.max_map_count is %" PRIu64 ": room for some %" PRIu64 " stacks in a large simulation",
 			      facts->maps, facts->maps / DOCTOR_MAPS_STACK);
 	if (finding->state != DOCTOR_GOOD)
@@ -231,17 +230,17 @@ void
 doctor_assess(const struct doctor_facts *facts, struct doctor_report *report)
 {
 	*report = (struct doctor_report){ .count = 0 };
-	doctor_judge_links(facts, report);
+	doctor_assess_links(facts, report);
 	doctor_find(report, DOCTOR_MACHINE, "DPDK", facts->has_dpdk ? DOCTOR_GOOD : DOCTOR_MISSING, "%s",
 		    facts->has_dpdk ? facts->dpdk : "not in this build: hosts are simulated, or in one process");
-	doctor_judge_processor(facts, report);
-	doctor_judge_memory(facts, report);
+	doctor_assess_processor(facts, report);
+	doctor_assess_memory(facts, report);
 	if (facts->errors[DOCTOR_TRY_NETNS] == 0 || facts->errors[DOCTOR_TRY_USERNS] == 0)
-		doctor_find(report, DOCTOR_MACHINE, "namespaces", DOCTOR_GOOD, "a network namespace can be made%s",
+		doctor_find(report, DOCTOR_MACHINE, "namespaces", DOCTOR_GOOD, "a network namespace can be created%s",
 			    facts->errors[DOCTOR_TRY_NETNS] == 0 ? "" : ", within a user namespace");
 	else
 		doctor_find(report, DOCTOR_MACHINE, "namespaces", DOCTOR_MISSING,
-			    "no network namespace can be made (%s), and none in a user namespace "
+			    "no network namespace can be created (%s), not even in a user namespace "
 			    "(%s): tests against Linux are skipped",
 			    xk_error(facts->errors[DOCTOR_TRY_NETNS]), xk_error(facts->errors[DOCTOR_TRY_USERNS]));
 	for (unsigned i = 0; i < DOCTOR_TOOLS && facts->tools[i].name != NULL; i++) {

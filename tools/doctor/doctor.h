@@ -1,7 +1,7 @@
 /*
  * doctor.h - the capabilities of this machine: facts, found by trying, and conclusions.
  *
- * doctor_probe tries whatever can be tried without a change, mostly in child processes and their own network
+ * doctor_probe tries everything that can be tried without changes, mostly in child processes and their own network
  * namespaces; doctor_assess only uses the facts. Main thread, before there are others.
  */
 #ifndef DOCTOR_H
@@ -29,7 +29,7 @@ enum doctor_link {
 
 enum doctor_attempt {
 	DOCTOR_TRY_NETNS,  /* a new network namespace */
-	DOCTOR_TRY_USERNS, /* ... within a new user namespace */
+	DOCTOR_TRY_USERNS, /* ... in a new user namespace */
 	DOCTOR_TRY_TUN,    /* /dev/net/tun */
 	DOCTOR_TRY_PACKET, /* a socket of AF_PACKET */
 	DOCTOR_TRY_XDP,    /* a socket of AF_XDP */
@@ -55,7 +55,7 @@ struct doctor_facts {
 	bool has_dpdk; /* in this build */
 	char dpdk[DOCTOR_NAME];
 	bool has_driver[DOCTOR_LINKS];
-	struct doctor_trial trials[DOCTOR_LINKS]; /* all but ring's; from tap on in a network of their own */
+	struct doctor_trial trials[DOCTOR_LINKS]; /* all but ring's; from tap on, in their own network */
 	bool is_root, has_net_admin;
 	int errors[DOCTOR_ATTEMPTS];
 	char card[DOCTOR_NAME];  /* address of the first PCI network card that the kernel has; "" */
@@ -67,9 +67,9 @@ struct doctor_facts {
 	char clock[DOCTOR_NAME];                 /* the system's clock source */
 	bool is_tsc_steady;
 	bool has_halt_poll;
-	uint64_t halt_poll_ns; /* of a virtual machine's idle processor */
+	uint64_t halt_poll_ns; /* for a virtual machine's idle processor */
 	uint64_t huge_total, huge_free;
-	uint64_t files; /* most open files of a process */
+	uint64_t files; /* maximum of open files of a process */
 	uint64_t maps;  /* vm.max_map_count */
 	struct doctor_tool tools[DOCTOR_TOOLS];
 };
@@ -79,12 +79,12 @@ void doctor_probe(struct doctor_facts *facts);
 /* Tries to exchange messages between two hosts, as processes, over the link. Takes up to 30 s. */
 void doctor_try(const char *link, enum xk_driver_policy driver, struct doctor_trial *trial);
 
-/* ---- what follows ---- */
+/* ---- conclusions ---- */
 
 enum doctor_group { DOCTOR_LINK, DOCTOR_MACHINE, DOCTOR_TOOL };
 enum doctor_state {
 	DOCTOR_GOOD,
-	DOCTOR_COULD_BE_BETTER, /* it works; `command` would improve it */
+	DOCTOR_IMPROVABLE, /* works; `command` would improve it */
 	DOCTOR_MISSING,
 };
 
@@ -92,9 +92,9 @@ struct doctor_finding {
 	enum doctor_group group;
 	const char *name;
 	enum doctor_state state;
-	bool sleeps; /* a link's: the driver policy `interrupt` works */
+	bool sleeps; /* for a link: the driver policy `interrupt` works */
 	char text[DOCTOR_TEXT];
-	char command[DOCTOR_TEXT]; /* to improve it; "": none */
+	char command[DOCTOR_TEXT]; /* command to improve it; "": none */
 };
 
 struct doctor_report {
@@ -105,7 +105,7 @@ struct doctor_report {
 
 void doctor_assess(const struct doctor_facts *facts, struct doctor_report *report);
 
-/* The word `doctor` of xk. */
+/* The command `doctor` of xk. */
 int xk_doctor_main(int argc, char **argv);
 
 #endif

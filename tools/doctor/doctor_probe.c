@@ -1,4 +1,4 @@
-/* doctor_probe.c - finds the facts by looking and trying; see doctor.h. */
+/* doctor_probe.c - finds the facts by checking and trying; see doctor.h. */
 #define _GNU_SOURCE
 #include "tools/doctor/doctor.h"
 
@@ -41,9 +41,9 @@ doctor_read_number(const char *path, const char *key, int base)
 	return strtoull(text, NULL, base);
 }
 
-/* ---- what can be tried ---- */
+/* ---- attempts ---- */
 
-/* Loads an XDP program that is attached to nothing. Returns a descriptor, or -1. */
+/* Loads an XDP program without attaching it. Returns a descriptor, or -1. */
 static int
 doctor_load_pass(void)
 {
@@ -59,7 +59,7 @@ doctor_load_pass(void)
 	return (int)syscall(SYS_bpf, BPF_PROG_LOAD, &attributes, sizeof(attributes));
 }
 
-/* Returns -1 and errno if the machine cannot do it. */
+/* Tries one thing. Returns -1 with errno set if the machine cannot do it. */
 static int
 doctor_attempt(unsigned what)
 {
@@ -138,7 +138,7 @@ doctor_probe_processor(struct doctor_facts *facts)
 
 /* ---- network cards ---- */
 
-/* Notes the address of a network card (class 02), according to its driver. */
+/* Records the address of a network card (class 02), by its driver. */
 static void
 doctor_probe_card(struct doctor_facts *facts, const char *address)
 {
@@ -178,17 +178,17 @@ doctor_probe_cards(struct doctor_facts *facts)
 
 static const struct doctor_tool doctor_tools[DOCTOR_TOOLS] = {
 	{ "ip", "iproute2", "tests against Linux, in network namespaces", false },
-	{ "ethtool", "ethtool", "... in which no interface computes checksums for us", false },
-	{ "tshark", "tshark", "tests read captures with it, and people", false },
-	{ "valgrind", "valgrind", "./run bench counts instructions with it; ./run test --long", false },
-	{ "perf", "linux-perf", "where time goes; nothing here needs it", false },
+	{ "ethtool", "ethtool", "... with checksum offload switched off", false },
+	{ "tshark", "tshark", "reads captures, in tests and for you", false },
+	{ "valgrind", "valgrind", "counts instructions for ./run bench; ./run test --long", false },
+	{ "perf", "linux-perf", "shows where time goes; optional", false },
 	{ "dot", "graphviz", "xk draw", false },
 	{ "python3", "python3", "tests and reports", false },
 	{ "cppcheck", "cppcheck", "./run test", false },
 	{ "clang-format", "clang-format", "./run test", false },
 };
 
-/* Also searches the sbin directories, which users may not have in PATH. */
+/* Searches PATH and the sbin directories, which users may not have in PATH. */
 static bool
 doctor_has_program(const char *name)
 {
@@ -208,20 +208,20 @@ doctor_has_program(const char *name)
 
 enum {
 	DOCTOR_LIMIT_S = 15,
-	DOCTOR_SAID = 8192,
+	DOCTOR_OUTPUT = 8192,
 	DOCTOR_ARGUMENTS = 16,
-	DOCTOR_PLACES = 4, /* directories that DPDK and the platform make for sockets */
+	DOCTOR_PLACES = 4, /* directories that DPDK and the platform create for sockets */
 	DOCTOR_PATH = 256,
 };
 
-/* graphs/icmptest.dot, wherever the program stands. */
+/* graphs/icmptest.dot, independent of the working directory. */
 static const char doctor_graph[] =
 	"digraph doctor { icmptest -> icmp; icmp -> ip; ip -> vnet; vnet -> eth; vnet -> arp; "
 	"arp -> eth; eth -> port; }\n";
 
-/* Names the directories that do not exist yet, inner ones first; "" stands for one that does. */
+/* Lists the directories that do not exist yet, inner ones first; "" represents an existing one. */
 static void
-doctor_missing_places(char places[DOCTOR_PLACES][DOCTOR_PATH])
+doctor_list_missing(char places[DOCTOR_PLACES][DOCTOR_PATH])
 {
 	snprintf(places[0], DOCTOR_PATH, "/tmp/xk-%lu", (unsigned long)getuid());
 	private_dpdk_directory(places[1], DOCTOR_PATH);
@@ -233,19 +233,18 @@ doctor_missing_places(char places[DOCTOR_PLACES][DOCTOR_PATH])
 			places[i][0] = '\0';
 }
 
-/* Takes the reason from icmptest's first message, without its name and the advice. */
+/* Extracts the reason from icmptest's first message, without its name and the advice. */
 static void
-doctor_listen(int said, bool was_killed, struct doctor_trial *trial)
+doctor_read_reason(int output, bool was_killed, struct doctor_trial *trial)
 {
 	static const char name[] = "icmptest: ", advice[] = "; try icmptest";
-	char text[DOCTOR_SAID], *start, *end;
-	ssize_t len = read(said, text, sizeof(text) - 1);
+	char text[DOCTOR_OUTPUT], *start, *end;
+	ssize_t len = read(output, text, sizeof(text) - 1);
 
 	text[len < 0 ? 0 : len] = '\0';
 	start = strstr(text, name);
 	if (start == NULL) {
-		snprintf(trial->why, sizeof(trial->why), "%s",
-			 was_killed ? "it has not come to an end" : "no messages come back");
+		snprintf(trial->why, sizeof(trial->why), "%s", was_killed ? "it does not end" : "no messages return");
 		return;
 	}
 	start += strlen(name);
@@ -261,7 +260,7 @@ doctor_try(const char *link, enum xk_driver_policy driver, struct doctor_trial *
 {
 	char places[DOCTOR_PLACES][DOCTOR_PATH];
 	const ssize_t len = (ssize_t)strlen(doctor_graph);
-	int graph = memfd_create("doctor.dot", 0), said[2];
+	int graph = memfd_create("doctor.dot", 0), output[2];
 	char line[256], *rest = line, *arguments[DOCTOR_ARGUMENTS];
 	int count = 0;
 	pid_t pid;
@@ -273,31 +272,31 @@ doctor_try(const char *link, enum xk_driver_policy driver, struct doctor_trial *
 		 link, host_drivers[driver], graph);
 	while ((arguments[count] = strsep(&rest, " ")) != NULL)
 		count++;
-	if (graph < 0 || write(graph, doctor_graph, (size_t)len) != len || pipe2(said, O_CLOEXEC | O_NONBLOCK) != 0) {
+	if (graph < 0 || write(graph, doctor_graph, (size_t)len) != len || pipe2(output, O_CLOEXEC | O_NONBLOCK) != 0) {
 		snprintf(trial->why, sizeof(trial->why), "%s", xk_error(errno));
 		return;
 	}
-	doctor_missing_places(places);
+	doctor_list_missing(places);
 	fflush(NULL);
 	pid = pair_fork();
 	if (pid == 0) {
-		dup2(said[1], STDOUT_FILENO);
-		dup2(said[1], STDERR_FILENO);
+		dup2(output[1], STDOUT_FILENO);
+		dup2(output[1], STDERR_FILENO);
 		exit(icmptest_main(count, arguments));
 	}
 	if (pid > 0)
 		trial->status = pair_reap(pid, DOCTOR_LIMIT_S * 1000);
-	doctor_listen(said[0], trial->status == -1, trial);
+	doctor_read_reason(output[0], trial->status == -1, trial);
 	host_sweep("icmptest");
 	for (unsigned i = 0; i < DOCTOR_PLACES; i++)
 		if (places[i][0] != '\0')
-			rmdir(places[i]); /* fails if another program uses it by now */
-	close(said[0]);
-	close(said[1]);
+			rmdir(places[i]); /* fails if another program uses it now */
+	close(output[0]);
+	close(output[1]);
 	close(graph);
 }
 
-/* ---- all of it ---- */
+/* ---- all facts ---- */
 
 void
 doctor_probe(struct doctor_facts *facts)

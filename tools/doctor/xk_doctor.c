@@ -1,4 +1,4 @@
-/* xk_doctor.c - `xk doctor`: tells what this machine can do, and how to enable the rest. Changes nothing. */
+/* xk_doctor.c - `xk doctor`: prints the capabilities of this machine, and how to enable the rest. Changes nothing. */
 #include <stdio.h>
 
 #include "tools/doctor/doctor.h"
@@ -12,17 +12,17 @@ struct doctor_options {
 };
 
 static const struct options_option doctor_options[] = {
-	OPTION(TEXT, struct doctor_options, json, "json", "FILE", "write all of it as JSON; - is standard output"),
+	OPTION(TEXT, struct doctor_options, json, "json", "FILE", "JSON to FILE; - is standard output"),
 	{ .name = NULL },
 };
 
 static const struct options_program doctor_program = {
 	.name = "xk doctor",
 	.usage = "[OPTION]...",
-	.about = "Tells what this machine can do: which links work, which of them let a driver sleep\n"
-		 "(--driver interrupt), what measurements will suffer from, and the command for what is missing.\n"
-		 "Whatever can be tried without harm is tried; nothing is changed.",
-	.footer = "Exit status: 0 the link virtio works, which is the one used where none is chosen; 1 it does not;\n"
+	.about = "Prints what this machine can do: which links work, which of them let a driver sleep\n"
+		 "(--driver interrupt), what disturbs measurements, and the command for anything missing.\n"
+		 "Everything that can be tried without harm is tried; nothing is changed.",
+	.footer = "Exit status: 0 the link virtio, the default, works; 1 it does not;\n"
 		  "2 misuse.",
 	.options = doctor_options,
 };
@@ -31,7 +31,7 @@ static void
 doctor_print_group(const struct doctor_report *report, enum doctor_group group, const char *heading)
 {
 	static const char *const states[] = {
-		[DOCTOR_GOOD] = "yes", [DOCTOR_COULD_BE_BETTER] = "~", [DOCTOR_MISSING] = "NO"
+		[DOCTOR_GOOD] = "yes", [DOCTOR_IMPROVABLE] = "~", [DOCTOR_MISSING] = "NO"
 	};
 
 	printf("%s\n", heading);
@@ -55,7 +55,7 @@ static void
 doctor_json_group(struct json *json, const struct doctor_report *report, enum doctor_group group, const char *key)
 {
 	static const char *const states[] = {
-		[DOCTOR_GOOD] = "good", [DOCTOR_COULD_BE_BETTER] = "could_be_better", [DOCTOR_MISSING] = "missing"
+		[DOCTOR_GOOD] = "good", [DOCTOR_IMPROVABLE] = "could_be_better", [DOCTOR_MISSING] = "missing"
 	};
 
 	json_object(json, key);
@@ -113,12 +113,11 @@ xk_doctor_main(int argc, char **argv)
 		doctor_print_group(&report, DOCTOR_LINK,
 				   "link            works sleeps  (--link LINK; sleeps: --driver interrupt)");
 		doctor_print_group(&report, DOCTOR_MACHINE, "machine         good");
-		doctor_print_group(&report, DOCTOR_TOOL, "program         there        what for");
+		doctor_print_group(&report, DOCTOR_TOOL, "program         there        purpose");
 		if (report.works)
-			printf("virtio works, the link that is used where none is chosen: ./run demo measures with "
-			       "it.\n");
+			printf("virtio, the default link, works: ./run demo measures with it.\n");
 		else
-			printf("virtio does not work, the link that is used where none is chosen. The simulator does:\n"
+			printf("virtio, the default link, does not work. The simulator does:\n"
 			       "build/xk run graphs/net/pair-ethernet10.dot --link sim\n");
 	}
 	status = report.works ? OPTIONS_SUCCESS : OPTIONS_FAILURE;

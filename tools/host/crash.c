@@ -18,13 +18,13 @@ static const struct crash_kind {
 	int signal;
 	const char *verb;
 } crash_kinds[] = {
-	{ SIGSEGV, "has used an address that is not its own (NULL, or a stack that is full)" },
-	{ SIGBUS, "has used an address that is not its own (SIGBUS)" },
+	{ SIGSEGV, "has used an invalid address (NULL, or a full stack)" },
+	{ SIGBUS, "has used an invalid address (SIGBUS)" },
 	{ SIGFPE, "has divided by zero" },
 	{ SIGILL, "has executed an illegal instruction" },
 };
 
-/* When it returns, the instruction faults again, and the signal's default action ends the program. */
+/* Reports the crash. On return, the instruction faults again, and the signal's default action ends the program. */
 static void
 crash_report(int number, siginfo_t *info, void *context)
 {
@@ -40,12 +40,12 @@ crash_report(int number, siginfo_t *info, void *context)
 			xk_where_print(&where, crash_kinds[i].verb, stderr);
 			fputc('\n', stderr);
 		}
-	if (info->si_code <= 0) /* sent by a process: nothing faults again */
+	if (info->si_code <= 0) /* sent by a process: no instruction faults again */
 		raise(number);
 }
 
 void
-crash_tell(const char *program)
+crash_report_faults(const char *program)
 {
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 	static _Alignas(64) char stack[CRASH_STACK];

@@ -1,11 +1,11 @@
-/* crash.h - a line about a program's crash: the host and the protocol that caused it. */
+/* crash.h - prints one line about a program's crash: the host and the protocol that caused it. */
 #ifndef CRASH_H
 #define CRASH_H
 
 /*
- * From now on, a segmentation fault and the like print where they happened, after `program`, before they end the program
- * as always. The calling thread reports even a stack that overflowed. Does nothing under a sanitizer, which reports more.
+ * Makes a segmentation fault and the like print, after `program`, where it happened, before it ends the program as
+ * usual. The calling thread reports even a stack overflow. Does nothing under a sanitizer, which reports more.
  */
-void crash_tell(const char *program);
+void crash_report_faults(const char *program);
 
 #endif

@@ -103,9 +103,9 @@ host_core(const struct host *host, unsigned driver)
 	return host->options.cores == NULL ? -1 : (int)host->options.cores[driver];
 }
 
-/* A protocol has asked to end the host. */
+/* Called when a protocol ends the host. */
 static void
-host_note_ended(void *context)
+host_ended(void *context)
 {
 	const struct host *host = context;
 
@@ -114,7 +114,7 @@ host_note_ended(void *context)
 }
 
 static int
-host_make_kernel(struct host *host)
+host_create_kernel(struct host *host)
 {
 	const struct host_options *options = &host->options;
 	struct xk_kernel_config config = {
@@ -129,7 +129,7 @@ host_make_kernel(struct host *host)
 		.adaptive_ns = options->spin_ns,
 		.capture = capture_sink(host->capture),
 		.sink = host->sink,
-		.ended = host_note_ended,
+		.ended = host_ended,
 		.ended_context = host,
 	};
 	int status;
@@ -143,12 +143,12 @@ host_make_kernel(struct host *host)
 	host->kernel = xk_kernel_new(&config);
 	if (host->kernel == NULL)
 		return host_fail(host, "the kernel",
-				 "no memory or threads for it: take fewer --threads, or raise `ulimit -v` or `-u`");
+				 "no memory or threads for it: use fewer --threads, or raise `ulimit -v` or `-u`");
 	for (unsigned i = 1; i < host_driver_count(host); i++) {
 		int added = xk_kernel_add_driver(host->kernel, host->platforms[i], host_core(host, i));
 
 		if (added < 0)
-			return host_fail(host, "a further driver cannot be made: take fewer --drivers",
+			return host_fail(host, "a further driver cannot be created: use fewer --drivers",
 					 xk_error(added));
 	}
 	for (unsigned i = 0; i < host->port_count; i++)
@@ -162,7 +162,7 @@ host_compose(struct host *host)
 {
 	struct xk_graph_errors errors = { .list = NULL };
 	struct xk_protocol *failed = NULL;
-	int status = host_make_kernel(host), err;
+	int status = host_create_kernel(host), err;
 
 	if (status != 0)
 		return status;
@@ -178,7 +178,7 @@ host_compose(struct host *host)
 		p->trace_level = XK_TRACE_MESSAGES;
 	err = xk_kernel_init(host->kernel, &failed);
 	if (err != 0) {
-		fprintf(stderr, "%s: %s: %s cannot start: its init has failed (%s)\n", host->options.program,
+		fprintf(stderr, "%s: %s: %s cannot start: its init failed (%s)\n", host->options.program,
 			host->options.name, failed == NULL ? "the graph" : failed->name, xk_error(err));
 		return OPTIONS_FAILURE;
 	}
@@ -195,7 +195,7 @@ host_capture_open(struct host *host)
 
 	if (options->pcap == NULL)
 		return 0;
-	/* both ends of a pair have the same options, but a file each */
+	/* both ends of a pair have the same options, but separate files */
 	snprintf(path, sizeof(path), options->paired ? "%s.%s" : "%s", options->pcap, options->name);
 	host->capture = capture_open(options->program, path, options->name);
 	return host->capture == NULL ? OPTIONS_FAILURE : 0;
@@ -277,7 +277,7 @@ host_end(struct host *host)
 	watch_forget(host->options.watch, host->kernel);
 	if (host->kernel != NULL)
 		xk_kernel_free(host->kernel);
-	else /* no kernel has the ports yet */
+	else /* no kernel owns the ports yet */
 		for (unsigned i = 0; i < host->port_count; i++)
 			for (unsigned lane = 0; lane < host_driver_count(host); lane++)
 				if (host->ports[i][lane] != NULL)
@@ -287,7 +287,7 @@ host_end(struct host *host)
 	host->port_count = 0;
 }
 
-/* On DPDK all drivers share the first one's buffers. */
+/* Frees a driver's platform. With DPDK all drivers share the first one's buffers. */
 static int
 host_close_platform(const struct host *host, unsigned driver)
 {
@@ -295,7 +295,7 @@ host_close_platform(const struct host *host, unsigned driver)
 	unsigned out = driver > 0 && host_is_on_dpdk(host) ? 0 : platform->ops->buffers_out(platform);
 
 	if (out != 0) {
-		fprintf(stderr, "%s: %s: %u buffers have not come back\n", host->options.program, host->options.name,
+		fprintf(stderr, "%s: %s: %u buffers were not returned\n", host->options.program, host->options.name,
 			out);
 		return OPTIONS_FAILURE;
 	}
@@ -337,7 +337,7 @@ host_find_type(struct host *host, const char *type)
 	for (struct xk_protocol *p = xk_kernel_first(host->kernel); p != NULL; p = p->next)
 		if (strcmp(p->type->name, type) == 0)
 			return p;
-	fprintf(stderr, "%s: there is no %s in %s, and this program measures with it\n", host->options.program, type,
+	fprintf(stderr, "%s: there is no %s in %s, which this program needs to measure\n", host->options.program, type,
 		host->options.graph);
 	return NULL;
 }

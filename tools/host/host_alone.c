@@ -25,9 +25,9 @@ enum { HOST_PARKED = 32 };
 
 /* ---- signals ---- */
 
-/* Ends the program at a signal; runs until it is cancelled. */
+/* Waits for a signal, which ends the program, until the thread is cancelled. */
 static void *
-host_listen(void *argument)
+host_signal_thread(void *argument)
 {
 	struct pollfd polls = { .fd = *(int *)argument, .events = POLLIN };
 
@@ -40,7 +40,7 @@ int
 host_open_alone(struct host *host, const struct host_options *options, int signals)
 {
 	pthread_t listener;
-	int status = pthread_create(&listener, NULL, host_listen, &signals);
+	int status = pthread_create(&listener, NULL, host_signal_thread, &signals);
 
 	if (status != 0) {
 		fprintf(stderr, "%s: no thread to wait for signals: %s\n", options->program, xk_error(status));
@@ -52,13 +52,13 @@ host_open_alone(struct host *host, const struct host_options *options, int signa
 	return status;
 }
 
-/* Waits for a signal, which it takes, for `other` (-1: none) to become readable, or until end_ns. */
+/* Waits until a signal arrives, which it takes, until `other` (-1: none) becomes readable, or until end_ns. */
 static void
 host_await(int signals, int other, uint64_t end_ns)
 {
 	struct pollfd polls[] = { { .fd = signals, .events = POLLIN }, { .fd = other, .events = POLLIN } };
 	uint64_t now_ns = clock_system_ns(), left_ns;
-	char info[128]; /* a struct signalfd_siginfo, not used */
+	char info[128]; /* an unused struct signalfd_siginfo */
 	struct timespec left;
 	int ready = -1;
 	ssize_t got;
@@ -165,13 +165,13 @@ host_companion_stop(struct host_companion *companion, const char *program)
 	*companion = (struct host_companion){ .alive = -1 };
 	if (status == 0)
 		return 0;
-	fprintf(stderr, "%s: the server did not end well (status %#x)\n", program, (unsigned)status);
+	fprintf(stderr, "%s: the server failed at its end (status %#x)\n", program, (unsigned)status);
 	return OPTIONS_FAILURE;
 }
 
 /* ---- addresses ---- */
 
-/* "02:00:00:00:00:01" */
+/* Writes "02:00:00:00:00:01", and returns text. */
 static const char *
 host_link_address_print(uint64_t address, char text[18])
 {
@@ -188,7 +188,7 @@ host_print_standing(const struct host *host)
 	const char *before = " at ";
 	char text[18];
 
-	fprintf(stderr, "%s: %s stands", options->program, options->graph);
+	fprintf(stderr, "%s: %s runs", options->program, options->graph);
 	for (; attributes_next_address(host->graph, &address); before = ", ")
 		fprintf(stderr, "%s%s", before, address.attribute->value);
 	for (unsigned i = 0; i < host->port_count; i++)
@@ -203,7 +203,7 @@ host_print_standing(const struct host *host)
 
 /* ---- counts ---- */
 
-/* "INSTANCE.COUNTER" */
+/* Writes "INSTANCE.COUNTER", and returns name. */
 static const char *
 host_counter_name(const struct xk_protocol *protocol, unsigned counter, char name[PAIR_NAME])
 {

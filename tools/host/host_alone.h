@@ -1,6 +1,6 @@
 /*
- * host_alone.h - a host that is alone in its process: opens it while listening for signals, waits for the one that ends
- * it, and reports its counts; and a companion for it, the other end of its link in a child process. Main thread only.
+ * host_alone.h - a host that is alone in its process: opens it while waiting for signals, waits for its end, and
+ * reports its counts; and a companion for it, the other end of its link in a child process. Main thread only.
  */
 #ifndef HOST_ALONE_H
 #define HOST_ALONE_H
@@ -9,7 +9,10 @@
 
 struct json;
 
-/* As host_open, which may wait for a server; a signal on `signals` (pair_signals) ends the program meanwhile. */
+/*
+ * Opens a host like host_open, which may wait for a server; a signal on `signals` (pair_signals) ends the program
+ * meanwhile.
+ */
 int host_open_alone(struct host *host, const struct host_options *options, int signals);
 
 /* Waits for a signal and takes it. The next one ends the process at once, even during shutdown (watch.h). */
@@ -21,11 +24,11 @@ void host_await_end(const struct host *host, int signals, uint64_t until_ns);
 /* A child process, killed if the program ends without stopping it. */
 struct host_companion {
 	pid_t pid; /* 0: none */
-	int alive; /* a socket: readable once the companion has ended by itself; -1: none */
+	int alive; /* a socket: readable after the companion has ended by itself; -1: none */
 };
 
 /*
- * Starts a companion and waits until it is on its link or a signal comes (`signals`: of pair_signals, or -1). Call
+ * Starts a companion and waits until it is on its link or a signal arrives (`signals`: of pair_signals, or -1). Call
  * before this process has threads or has started DPDK. Returns 0, or the exit status after a message.
  */
 int host_companion_start(struct host_companion *companion, const struct host_options *options, int signals);
@@ -48,7 +51,7 @@ void host_json_counters(const struct host *host, struct json *json);
 /* Writes the array `parked`: the kernel's waiting shepherds, by protocol. */
 void host_json_parked(struct xk_kernel *kernel, struct json *json);
 
-/* Writes the array `drivers`: each one's frames received, and its context switches. */
+/* Writes the array `drivers`: the frames received by each, and its context switches. */
 void host_json_drivers(const struct host *host, struct json *json);
 
 /* Writes an object under key: settings, addresses, ports, and all counts. */

@@ -1,4 +1,4 @@
-/* host_dpdk.c - a host's platform and ports on DPDK; not in builds without it (host_is_on_dpdk). */
+/* host_dpdk.c - a host's platform and ports on DPDK; only in builds with it (host_is_on_dpdk). */
 #include <errno.h>
 #include <string.h>
 
@@ -11,7 +11,7 @@ enum {
 	HOST_DRIVER_MB = 6,         /* memory for each further driver of two hosts */
 };
 
-/* Returns the platform's name for a port's device, perhaps in `name`. */
+/* Returns the platform's name for a port's device, which may be stored in `name`. */
 static const char *
 host_device(const struct host *host, unsigned port, char name[NETNS_NAME])
 {
@@ -37,7 +37,7 @@ host_start_dpdk(struct host *host)
 	};
 	char why[XK_DPDK_WHY] = "", name[NETNS_NAME];
 
-	static_assert((int)HOST_PORTS <= (int)XK_DPDK_PCI, "every port can be a card");
+	static_assert((int)HOST_PORTS <= (int)XK_DPDK_PCI, "every port may be a card");
 	for (unsigned i = 0; host->options.link->is_card && i < host->port_count; i++)
 		config.pci[i] = host_device(host, i, name);
 	if (xk_dpdk_start(&config, &host->platforms[0], why, sizeof(why)) != 0)
@@ -61,9 +61,9 @@ host_port_is_up(const struct xk_port *port)
 }
 
 int
-host_begin_telemetry(struct host *host, void (*asked)(void *context), void *context)
+host_begin_telemetry(struct host *host, void (*before_answer)(void *context), void *context)
 {
-	int err = xk_dpdk_telemetry_begin(host->kernel, asked, context);
+	int err = xk_dpdk_telemetry_begin(host->kernel, before_answer, context);
 
 	return err == 0 ? 0 : host_fail(host, "DPDK's telemetry", xk_error(err));
 }

@@ -30,7 +30,7 @@ host_set_of(unsigned end, const char *set)
 }
 
 bool
-host_sets_are_good(const struct options_program *program, const struct options_texts *sets)
+host_sets_are_valid(const struct options_program *program, const struct options_texts *sets)
 {
 	for (unsigned i = 0; i < sets->count; i++) {
 		const char *set = host_set_of(PAIR_CLIENT, sets->text[i]), *dot, *equals;
@@ -94,7 +94,7 @@ host_set(struct host *host, struct xk_graph_errors *errors, unsigned node, const
 	return xk_graph_set(host->graph, text, errors);
 }
 
-/* Names every port after `dev`, or else after its node. */
+/* Names every port by its `dev`, or else by its node. */
 static int
 host_name_ports(struct host *host, struct xk_graph_errors *errors)
 {
@@ -129,7 +129,7 @@ host_name_ports(struct host *host, struct xk_graph_errors *errors)
 	return 0;
 }
 
-/* Returns an address for the client of `server` in the same network, or 0 if the network is too small. */
+/* Returns an address in the server's network for its client, or 0 if the network is too small. */
 static uint32_t
 host_client_of(struct xk_network server)
 {
@@ -153,7 +153,7 @@ host_is_set_for_client(const struct host *host, const char *node, const char *at
 	return false;
 }
 
-/* Sets an address of a node: the one given, its neighbour for the client of a pair, or the default. */
+/* Sets an address of a node: the given one, for the client of a pair a neighbour of the given one, or the default. */
 static int
 host_address_node(struct host *host, struct xk_graph_errors *errors, unsigned node, unsigned link,
 		  const struct xk_setting *setting)
@@ -166,12 +166,12 @@ host_address_node(struct host *host, struct xk_graph_errors *errors, unsigned no
 	char text[HOST_TEXT], host_text[16], why[HOST_TEXT];
 
 	if (given != NULL && xk_setting_parse(&parsed, given, &network, why, sizeof(why)) != 0)
-		return 0; /* the check of the graph refuses it */
+		return 0; /* the graph's check refuses it */
 	if (given != NULL && is_client && host->options.paired &&
 	    !host_is_set_for_client(host, host->graph->nodes[node].name, setting->name)) {
 		network.host = host_client_of(network);
 		if (network.host == 0) {
-			fprintf(stderr, "%s: %s leaves no address for the client: give one with --set client:%s.%s=\n",
+			fprintf(stderr, "%s: %s leaves no address for the client: set one with --set client:%s.%s=\n",
 				host->options.program, given, host->graph->nodes[node].name, setting->name);
 			return -EINVAL;
 		}
@@ -183,7 +183,7 @@ host_address_node(struct host *host, struct xk_graph_errors *errors, unsigned no
 }
 
 /*
- * Makes a host on a real link announce its address: neighbours may know another link address for it. On other links
+ * Makes a host on a real link announce its address, because neighbours may know an old link address. On other links
  * none can, and traces stay free of announcements.
  */
 static int
@@ -239,7 +239,7 @@ host_is_test(const struct xk_graph *graph, unsigned node)
 	       (type->lowers[0].needs & XK_ASYNC) != 0;
 }
 
-/* Puts options.top in the place of the first test protocol over messages: keeps its port (0: it has none) and policies. */
+/* Replaces the first test protocol over messages by options.top; keeps its port (0: none) and policies. */
 static int
 host_replace_top(struct host *host, struct xk_graph_errors *errors)
 {
@@ -251,7 +251,7 @@ host_replace_top(struct host *host, struct xk_graph_errors *errors)
 	while (node < graph->node_count && !host_is_test(graph, node))
 		node++;
 	if (node == graph->node_count) {
-		fprintf(stderr, "%s: %s has no test protocol over messages, whose place %s would take\n",
+		fprintf(stderr, "%s: %s has no test protocol over messages that %s could replace\n",
 			host->options.program, host->options.graph, host->options.top);
 		return -EINVAL;
 	}
@@ -279,11 +279,12 @@ host_check_peer(const struct host *host, uint32_t peer)
 		const char *refusal = on_link ? xk_host_refusal(peer, own.network.bits) : NULL;
 
 		if (own.network.host == peer)
-			refusal = "the address of this host itself, which sends nothing to itself";
+			refusal = "this host's own address, and hosts send nothing to themselves";
 		if (refusal == NULL)
 			continue;
 		fprintf(stderr,
-			"%s: %s: %s is %s (%s.%s is %s): name the other host's address, or give this one another with "
+			"%s: %s: %s is %s (%s.%s is %s): specify the other host's address, or give this host another "
+			"with "
 			"--set\n",
 			host->options.program, host->options.name, xk_host_print(peer, text), refusal,
 			host->graph->nodes[own.node].name, own.attribute->name, own.attribute->value);

@@ -57,8 +57,8 @@ host_link_find(const struct options_program *program, const char *name, int driv
 							l->is_card ? "a PCI address" : l->name);
 		if (needs_dpdk)
 			return options_misuse(program,
-					      "--link %s needs DPDK, which this build is without; `./run build` builds "
-					      "everything. In this build there are: %s",
+					      "--link %s needs DPDK, which this build lacks; `./run build` builds "
+					      "everything. This build has: %s",
 					      name, list);
 		return options_misuse(program, "--link %s is not available in this build; there are: %s", name, list);
 	}
@@ -108,8 +108,8 @@ host_prepare_pair(const struct host *host, bool far)
 		return 0;
 	if (host->options.link->is_card) {
 		fprintf(stderr,
-			"%s: a pair would need two network cards: start --server and --client by themselves, each with "
-			"--link and the PCI address of its own\n",
+			"%s: a pair would need two network cards: start --server and --client separately, each with "
+			"--link and its own PCI address\n",
 			host->options.program);
 		return OPTIONS_MISUSE;
 	}
@@ -124,12 +124,12 @@ host_prepare_pair(const struct host *host, bool far)
 	}
 	if (err == 0)
 		return 0;
-	fprintf(stderr, "%s: --link %s has no network for a pair: %s\n", host->options.program,
+	fprintf(stderr, "%s: --link %s cannot create a network for a pair: %s\n", host->options.program,
 		host->options.link->name, why);
 	return OPTIONS_FAILURE;
 }
 
-/* Port NAME has the socket "xk-NAME.sock" in the user's run-time directory (xk_dpdk_socket_path). */
+/* Removes sockets by name: port NAME has "xk-NAME.sock" in the user's run-time directory (xk_dpdk_socket_path). */
 void
 host_sweep(const char *prefix)
 {

@@ -15,48 +15,48 @@ const char *const host_drivers[] = { "poll", "interrupt", "adaptive", NULL };
 
 const struct options_option host_common_options[] = {
 	OPTION(CHOICE, struct host_common, driver, "driver", "DRIVER",
-	       "how it waits for frames: poll, interrupt, adaptive\n"
+	       "how to wait for frames: poll, interrupt, adaptive\n"
 	       "(interrupt; poll on a link that cannot wake a sleeper)",
 	       .choices = host_drivers),
 	OPTION(TIME, struct host_common, spin_ns, "spin", "T",
-	       "with --driver adaptive: how long it polls after its last work (50us)", .min = 1),
+	       "with --driver adaptive: time to poll after the last work (50us)", .min = 1),
 	OPTION(NUMBER, struct host_common, drivers, "drivers", "N",
-	       "drivers of a host: each a thread with a core and a queue of each\n"
-	       "port of its own (1)",
+	       "drivers per host: each a thread with its own core and queue of each\n"
+	       "port (1)",
 	       .min = 1, .max = HOST_DRIVERS_MAX),
 	OPTION(TEXT_ANY, struct host_common, sets, "set", "NODE.ATTR=VALUE",
-	       "a setting of the graph; client:NODE... or server:NODE... is for one\n"
-	       "of two hosts"),
+	       "a setting of the graph; client:NODE... or server:NODE... for one of\n"
+	       "two hosts"),
 	OPTION(TEXT, struct host_common, link, "link", "LINK",
-	       "what joins the hosts (virtio); `xk doctor` lists the links and\n"
+	       "the link between the hosts (virtio); `xk doctor` lists the links and\n"
 	       "which of them work here; sim: simulated hosts on virtual time"),
 	OPTION(FLAG, struct host_common, trace, "trace", NULL, "print each message's crossings"),
-	OPTION(CHOICE, struct host_common, no_paths, "paths", "YES", "no: every message goes the layers' way (yes)",
+	OPTION(CHOICE, struct host_common, no_paths, "paths", "YES", "no: every message goes layer by layer (yes)",
 	       .choices = options_yes_no),
 	OPTION(TEXT, struct host_common, json, "json", "FILE", "write the results as JSON; - is standard output"),
 	OPTION(TEXT, struct host_common, pcap, "pcap", "FILE",
-	       "write what crosses ports and taps (vtap) as pcapng, for tshark;\n"
-	       "of two hosts: FILE.client and FILE.server; of one, - is standard\n"
-	       "output, and what is printed goes to standard error"),
+	       "capture ports and taps (vtap) as pcapng, for tshark;\n"
+	       "for two hosts: FILE.client and FILE.server; for one, - is standard\n"
+	       "output, and other output goes to standard error"),
 	OPTION(TEXT, struct host_common, journey, "journey", "FILE",
-	       "with --link sim: write each message's way as a page (FILE.html) to\n"
+	       "with --link sim: write each message's course as a page (FILE.html) to\n"
 	       "step through in a browser"),
 	OPTION(TIME, struct host_common, watchdog_ns, "watchdog", "T",
-	       "tell which protocol has computed for so long without getting on;\n"
-	       "that ends a simulated run; 0: never tell (5s)"),
+	       "report a protocol that computes for this long without progress;\n"
+	       "that ends a simulated run; 0: never (5s)"),
 	{ .name = NULL },
 };
 
 const struct options_option host_single_options[] = {
 	OPTION(CHOICE, struct host_single, mode, "mode", "MODE",
-	       "who carries an arriving message up the graph: regular: a thread,\n"
-	       "given it by the driver; ipp (default): the driver itself",
+	       "carrier of arriving messages up the graph: regular: a thread, to\n"
+	       "which the driver gives them; ipp (default): the driver itself",
 	       .choices = host_modes),
 	OPTION(NUMBER, struct host_single, threads, "threads", "N",
 	       "input threads in regular mode, size of the pool in ipp (1)", .min = 1, .max = HOST_THREADS_MAX),
 	OPTION(NUMBERS, struct host_single, cores, "cores", "A,...",
-	       "the core of the driver and its threads (any); with --drivers N one\n"
-	       "for all of them, or N: the first driver's, the second's, ...",
+	       "the core of the driver and its threads (any); with --drivers N: one\n"
+	       "for all drivers, or N, one per driver",
 	       .max = HOST_CORES_MAX),
 	{ .name = NULL },
 };
@@ -69,8 +69,8 @@ host_common_take_output(const struct options_program *program, struct host_commo
 	if (common->pcap == NULL || strcmp(common->pcap, "-") != 0)
 		return 0;
 	if (common->json != NULL && strcmp(common->json, "-") == 0)
-		return options_misuse(program, "--json - and --pcap -: there is one standard output");
-	fd = output_take();
+		return options_misuse(program, "--json - and --pcap - cannot both use standard output");
+	fd = output_take_stdout();
 	if (fd < 0) {
 		fprintf(stderr, "%s: --pcap -: no further descriptor for standard output: %s\n", program->name,
 			xk_error(errno));
@@ -87,7 +87,7 @@ host_common_journey(const struct options_program *program, const struct host_com
 	if (common->journey == NULL)
 		return 0;
 	if (common->journey[0] == '\0' || strcmp(common->journey, "-") == 0)
-		return options_misuse(program, "--journey: a file's name is missing");
+		return options_misuse(program, "--journey: the file name is missing");
 	if (!simulated)
 		return options_misuse(program, "--journey shows simulated hosts: it needs --link sim");
 	return 0;
@@ -99,29 +99,29 @@ host_common_complete(const struct options_program *program, struct host_common *
 {
 	int driver = common->driver == HOST_DRIVER_ABSENT ? -1 : (int)common->driver;
 
-	if (!host_sets_are_good(program, &common->sets))
+	if (!host_sets_are_valid(program, &common->sets))
 		return OPTIONS_MISUSE;
 	if (common->spin_ns != 0 && common->driver != XK_DRIVER_ADAPTIVE)
 		return options_misuse(program, "--spin needs --driver adaptive");
 	if (common->pcap != NULL && common->pcap[0] == '\0')
-		return options_misuse(program, "--pcap: a file's name is missing");
+		return options_misuse(program, "--pcap: the file name is missing");
 	if (host_link_find(program, common->link, driver, link) != 0)
 		return OPTIONS_MISUSE;
 	if (host_common_journey(program, common, (*link)->simulated) != 0)
 		return OPTIONS_MISUSE;
 	if (common->drivers > (*link)->drivers && (*link)->simulated)
-		return options_misuse(program, "--drivers %" PRIu64 ": a simulated host has one", common->drivers);
+		return options_misuse(program, "--drivers %" PRIu64 ": a simulated host has only one", common->drivers);
 	if (common->drivers > (*link)->drivers && (*link)->drivers == 1)
-		return options_misuse(program, "--link %s has one queue, so that a host on it has one driver",
-				      common->link);
+		return options_misuse(program, "--link %s has one queue, so a host on it has one driver", common->link);
 	if (common->drivers > (*link)->drivers)
 		return options_misuse(program,
-				      "--link %s has at most %u queues, so that a host on it has no more drivers",
+				      "--link %s has at most %u queues, so a host on it has at most as many drivers",
 				      common->link, (*link)->drivers);
 	if (!alone && common->pcap != NULL && strcmp(common->pcap, "-") == 0)
-		return options_misuse(program, "--pcap -: each end writes a file, and there is one standard output");
+		return options_misuse(program,
+				      "--pcap -: each end writes a file, but there is only one standard output");
 	if (alone && (*link)->in_process)
-		return options_misuse(program, "--link %s joins hosts of one process: there is no lone end",
+		return options_misuse(program, "--link %s joins hosts of one process: neither end can run alone",
 				      common->link);
 	if (common->driver == HOST_DRIVER_ABSENT)
 		common->driver = (*link)->can_sleep ? XK_DRIVER_INTERRUPT : XK_DRIVER_POLL;
@@ -170,9 +170,9 @@ host_single_complete(const struct options_program *program, struct host_single *
 	struct options_numbers *cores = &single->cores;
 
 	if (cores->count > 1 && drivers == 1)
-		return options_misuse(program, "--cores takes one: there is one driver (--drivers)");
+		return options_misuse(program, "--cores takes one core: there is one driver (--drivers)");
 	if (cores->count > 1 && cores->count != drivers)
-		return options_misuse(program, "--cores takes one, or one for each of the %" PRIu64 " drivers",
+		return options_misuse(program, "--cores takes one core, or one for each of the %" PRIu64 " drivers",
 				      drivers);
 	for (unsigned i = 0; i < cores->count; i++)
 		if (!host_has_core(program, cores->value[i]))

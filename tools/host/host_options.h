@@ -1,4 +1,4 @@
-/* host_options.h - the options that all programs with hosts share, their checks and their defaults. */
+/* host_options.h - options, checks and defaults common to all programs with hosts. */
 #ifndef HOST_OPTIONS_H
 #define HOST_OPTIONS_H
 
@@ -13,9 +13,9 @@ struct host_common {
 	char pcap_descriptor[24]; /* replaces `pcap` for --pcap - */
 	struct options_texts sets;
 	unsigned driver;  /* enum xk_driver_policy; HOST_DRIVER_ABSENT: not given */
-	uint64_t drivers; /* of each host */
+	uint64_t drivers; /* per host */
 	bool trace;
-	unsigned no_paths;    /* of options_yes_no */
+	unsigned no_paths;    /* index in options_yes_no */
 	uint64_t watchdog_ns; /* 0: none */
 	uint64_t spin_ns;     /* 0: not given */
 };
@@ -28,11 +28,11 @@ struct host_common {
 /* For a struct host_common. */
 extern const struct options_option host_common_options[];
 
-/* Options of a program that makes one host, in its own process. */
+/* Options of a program that runs one host, in its own process. */
 struct host_single {
 	unsigned mode;                /* enum xk_mode; HOST_MODE_ABSENT: not given */
 	uint64_t threads;             /* 0: not given */
-	struct options_numbers cores; /* none: any; after host_single_complete, one for each driver */
+	struct options_numbers cores; /* none: any; after host_single_complete, one per driver */
 };
 
 #define HOST_SINGLE_INITIAL                                                                                            \
@@ -43,8 +43,8 @@ struct host_single {
 /* For a struct host_single. */
 extern const struct options_option host_single_options[];
 
-extern const char *const host_modes[];   /* by enum xk_mode; NULL ends them */
-extern const char *const host_drivers[]; /* by enum xk_driver_policy; NULL ends them */
+extern const char *const host_modes[];   /* by enum xk_mode; terminated by NULL */
+extern const char *const host_drivers[]; /* by enum xk_driver_policy; terminated by NULL */
 
 /*
  * Checks the options, finds the link, and chooses a driver if none was given. `alone`: the peer is in another process.
@@ -75,7 +75,7 @@ bool host_has_core(const struct options_program *program, uint64_t core);
 /* Opens the file of --json, or sets *out to NULL without it. Returns 0, or OPTIONS_FAILURE after a message. */
 int host_open_json(const char *program, const char *file, FILE **out);
 
-/* Closes the outermost object and the document. Returns 0, or OPTIONS_FAILURE after a message: writing failed. */
+/* Closes the outermost object and the document. Returns 0, or OPTIONS_FAILURE after a message if writing failed. */
 int host_end_json(const char *program, const char *file, struct json *json);
 
 /* Closes the file of host_open_json, unless it is standard output or NULL. */

@@ -20,13 +20,13 @@
 #include "xkernel/base.h"
 
 enum { PAIR_START_MS = 60000, PAIR_ANSWER_MS = 30000, PAIR_ARGUMENTS = 256, PAIR_NAP_MS = 5, PAIR_LINE = 1 << 16 };
-enum { PAIR_FAR_IN = 0, PAIR_FAR_OUT = 3 }; /* descriptors of a server that was started by pair->far */
-enum pair_word { PAIR_READY, PAIR_SETUP, PAIR_COUNTS, PAIR_RUN };
+enum { PAIR_FAR_IN = 0, PAIR_FAR_OUT = 3 }; /* descriptors of a server started by pair->far */
+enum pair_request_type { PAIR_READY, PAIR_SETUP, PAIR_COUNTS, PAIR_RUN };
 
 const char *const pair_end_names[PAIR_ENDS] = { "client", "server" };
 
 struct pair_request {
-	uint32_t word; /* enum pair_word */
+	uint32_t type; /* enum pair_request_type */
 	union {
 		struct pair_setup setup;
 		struct pair_block block;
@@ -128,22 +128,22 @@ pair_exec(int control, unsigned which, int argc, char **argv)
 		arguments[i + 2] = argv[i];
 	arguments[argc + 2] = NULL;
 	execv("/proc/self/exe", arguments);
-	fprintf(stderr, "%s: this program cannot be started again as the %s (is /proc mounted?): %s\n", argv[0],
+	fprintf(stderr, "%s: this program cannot be restarted as the %s (is /proc mounted?): %s\n", argv[0],
 		pair_end_names[which], xk_error(errno));
 	fflush(stderr);
 	_exit(OPTIONS_FAILURE);
 }
 
-/* Adds a word to a line for a shell, in quotes. */
+/* Adds an argument to a line for a shell, in quotes. */
 static void
-pair_quote(FILE *line, const char *word)
+pair_quote(FILE *line, const char *argument)
 {
 	fputc('\'', line);
-	for (; *word != '\0'; word++)
-		if (*word == '\'')
+	for (; *argument != '\0'; argument++)
+		if (*argument == '\'')
 			fputs("'\\''", line);
 		else
-			fputc(*word, line);
+			fputc(*argument, line);
 	fputs("' ", line);
 }
 
@@ -216,9 +216,9 @@ pair_spawn(struct pair *pair, unsigned which, int argc, char **argv)
 	return OPTIONS_FAILURE;
 }
 
-/* ---- asking ---- */
+/* ---- waiting for answers ---- */
 
-/* Reports how an end has ended that should be running. Returns the exit status. */
+/* Reports the exit of an end that should be running. Returns the exit status. */
 static int
 pair_ended(struct pair *pair, unsigned which, bool starting)
 {
@@ -232,7 +232,7 @@ pair_ended(struct pair *pair, unsigned which, bool starting)
 		fprintf(stderr, "%s: the %s died: signal %d (%s)\n", pair->program, name, WTERMSIG(status),
 			strsignal(WTERMSIG(status)));
 	else if (starting)
-		fprintf(stderr, "%s: the %s could not start (what was wrong is said above)\n", pair->program, name);
+		fprintf(stderr, "%s: the %s could not start (see above)\n", pair->program, name);
 	else
 		fprintf(stderr, "%s: the %s ended with status %d in the middle of the run\n", pair->program, name,
 			WEXITSTATUS(status));
@@ -254,11 +254,11 @@ pair_interrupted(struct pair *pair)
 }
 
 /*
- * Waits at most wait_ms (-1: for ever) for the answer of `which` to `word`, in pair->answer. Fails at a timeout, at a
+ * Waits at most wait_ms (-1: forever) for the answer of `which` to a request, in pair->answer. Fails on a timeout, on a
  * signal, or if either end has ended.
  */
 static int
-pair_await(struct pair *pair, unsigned which, uint32_t word, int wait_ms)
+pair_await(struct pair *pair, unsigned which, uint32_t type, int wait_ms)
 {
 	struct pair_answer *answer = &pair->answer;
 	struct pollfd polls[PAIR_ENDS + 1];
@@ -276,23 +276,23 @@ pair_await(struct pair *pair, unsigned which, uint32_t word, int wait_ms)
 		if (polls[PAIR_ENDS].revents != 0 && pair_interrupted(pair))
 			return OPTIONS_FAILURE;
 		if (ready <= 0) {
-			fprintf(stderr, "%s: the %s has not answered for %d s\n", pair->program, pair_end_names[which],
+			fprintf(stderr, "%s: the %s did not answer for %d s\n", pair->program, pair_end_names[which],
 				wait_ms / 1000);
 			return OPTIONS_FAILURE;
 		}
 		if ((polls[which].revents & POLLIN) != 0) {
 			got = recv(pair->ends[which].control, answer, sizeof(*answer), MSG_WAITALL);
-			if (got == (ssize_t)sizeof(*answer) && answer->word == word)
+			if (got == (ssize_t)sizeof(*answer) && answer->type == type)
 				return 0;
 			if (got == (ssize_t)sizeof(*answer))
 				continue;
 			if (got != 0) /* incomplete: the process may still be running */
 				kill(pair->ends[which].pid, SIGKILL);
-			return pair_ended(pair, which, word == PAIR_READY);
+			return pair_ended(pair, which, type == PAIR_READY);
 		}
 		for (unsigned i = 0; i < PAIR_ENDS; i++)
 			if (polls[i].revents != 0)
-				return pair_ended(pair, i, word == PAIR_READY);
+				return pair_ended(pair, i, type == PAIR_READY);
 	}
 }
 
@@ -311,12 +311,12 @@ pair_start(struct pair *pair, int argc, char **argv)
 
 /* ---- requests ---- */
 
-/* Returns false if a block gave up because `stop` became readable, or the request is unknown. */
+/* Executes a request. Returns false if a block gave up because `stop` became readable, or if the request is unknown. */
 static bool
-pair_carry_out(const struct pair_end *end, const struct pair_request *request, int stop, struct pair_answer *answer)
+pair_execute(const struct pair_end *end, const struct pair_request *request, int stop, struct pair_answer *answer)
 {
-	*answer = (struct pair_answer){ .word = request->word };
-	switch (request->word) {
+	*answer = (struct pair_answer){ .type = request->type };
+	switch (request->type) {
 	case PAIR_SETUP:
 		answer->error = end->ops->setup(end->end, &request->setup, answer->why, sizeof(answer->why));
 		return true;
@@ -331,27 +331,27 @@ pair_carry_out(const struct pair_end *end, const struct pair_request *request, i
 	}
 }
 
-/* Has an end carry out the request, here or in its process. Fills in pair->answer, with zeroes if there is no end. */
+/* Makes an end execute the request, here or in its process. Fills in pair->answer, with zeroes if there is no end. */
 static int
-pair_ask(struct pair *pair, unsigned which, const struct pair_request *request, int wait_ms)
+pair_request_answer(struct pair *pair, unsigned which, const struct pair_request *request, int wait_ms)
 {
 	struct pair_end *end = &pair->ends[which];
 
 	pair->answer = (struct pair_answer){ .error = 0 };
 	if (end->ops != NULL) {
-		if (pair_carry_out(end, request, pair->signals, &pair->answer))
+		if (pair_execute(end, request, pair->signals, &pair->answer))
 			return 0;
 		pair_interrupted(pair);
 		return OPTIONS_FAILURE;
 	}
 	if (end->pid == 0)
 		return 0;
-	send(end->control, request, sizeof(*request), MSG_NOSIGNAL); /* pair_await reports an end that is gone */
-	return pair_await(pair, which, request->word, wait_ms);
+	send(end->control, request, sizeof(*request), MSG_NOSIGNAL); /* pair_await reports an end that has exited */
+	return pair_await(pair, which, request->type, wait_ms);
 }
 
 static int
-pair_complain(struct pair *pair, unsigned which, const char *why)
+pair_report(struct pair *pair, unsigned which, const char *why)
 {
 	fprintf(stderr, "%s: %s: %s\n", pair->program, pair_end_names[which], why);
 	return OPTIONS_FAILURE;
@@ -360,13 +360,13 @@ pair_complain(struct pair *pair, unsigned which, const char *why)
 int
 pair_setup(struct pair *pair, const struct pair_setup *setup)
 {
-	struct pair_request request = { .word = PAIR_SETUP, .setup = *setup };
+	struct pair_request request = { .type = PAIR_SETUP, .setup = *setup };
 	int status = 0;
 
 	for (unsigned i = 0; i < PAIR_ENDS && status == 0; i++) {
-		status = pair_ask(pair, i, &request, PAIR_ANSWER_MS);
+		status = pair_request_answer(pair, i, &request, PAIR_ANSWER_MS);
 		if (status == 0 && pair->answer.error != 0)
-			status = pair_complain(pair, i, pair->answer.why);
+			status = pair_report(pair, i, pair->answer.why);
 	}
 	return status;
 }
@@ -374,8 +374,8 @@ pair_setup(struct pair *pair, const struct pair_setup *setup)
 int
 pair_counts(struct pair *pair, unsigned which, struct pair_counts *counts)
 {
-	struct pair_request request = { .word = PAIR_COUNTS };
-	int status = pair_ask(pair, which, &request, PAIR_ANSWER_MS);
+	struct pair_request request = { .type = PAIR_COUNTS };
+	int status = pair_request_answer(pair, which, &request, PAIR_ANSWER_MS);
 
 	*counts = pair->answer.counts;
 	return status;
@@ -384,13 +384,13 @@ pair_counts(struct pair *pair, unsigned which, struct pair_counts *counts)
 int
 pair_run(struct pair *pair, const struct pair_block *block, struct pair_result *result)
 {
-	struct pair_request request = { .word = PAIR_RUN, .block = *block };
-	int status = pair_ask(pair, PAIR_CLIENT, &request, -1);
+	struct pair_request request = { .type = PAIR_RUN, .block = *block };
+	int status = pair_request_answer(pair, PAIR_CLIENT, &request, -1);
 
 	if (status != 0) /* a block that gave up may still add to the answer */
 		return status;
 	*result = pair->answer.result;
-	return result->error == 0 ? 0 : pair_complain(pair, PAIR_CLIENT, result->why);
+	return result->error == 0 ? 0 : pair_report(pair, PAIR_CLIENT, result->why);
 }
 
 /* Writes or reads all size bytes. Returns false at the end of the stream or on an error. */
@@ -414,13 +414,13 @@ pair_serve(int control, const struct pair_end_ops *ops, void *end)
 {
 	const struct pair_end self = { .ops = ops, .end = end };
 	int out = control == PAIR_FAR_IN ? PAIR_FAR_OUT : control;
-	struct pair_answer answer = { .word = PAIR_READY };
+	struct pair_answer answer = { .type = PAIR_READY };
 	struct pair_request request;
 
 	signal(SIGPIPE, SIG_IGN);
 	while (pair_transfer(out, &answer, sizeof(answer), true) &&
 	       pair_transfer(control, &request, sizeof(request), false) &&
-	       pair_carry_out(&self, &request, control, &answer))
+	       pair_execute(&self, &request, control, &answer))
 		continue;
 	return OPTIONS_SUCCESS;
 }
@@ -442,7 +442,7 @@ pair_stop(struct pair *pair, bool cleanly)
 		int status = pair->ends[i].pid == 0 ? 0 : pair_reap(pair->ends[i].pid, PAIR_END_MS);
 
 		if (status != 0 && cleanly) {
-			fprintf(stderr, "%s: the %s did not end well (status %#x)\n", pair->program, pair_end_names[i],
+			fprintf(stderr, "%s: the %s failed at its end (status %#x)\n", pair->program, pair_end_names[i],
 				(unsigned)status);
 			result = OPTIONS_FAILURE;
 		}
@@ -482,7 +482,7 @@ pair_counts_drop(struct pair_counts *counts, const char *name, uint64_t count)
 void
 pair_counts_add(struct pair_counts *sum, const struct pair_counts *before, const struct pair_counts *after)
 {
-	/* everything before drop_count is a uint64_t */
+	/* all members before drop_count are uint64_t */
 	uint64_t *sums = (uint64_t *)sum;
 	const uint64_t *befores = (const uint64_t *)before, *afters = (const uint64_t *)after;
 

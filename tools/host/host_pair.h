@@ -1,12 +1,11 @@
 /*
  * host_pair.h - drives the two ends of a measurement, client and server, from one program.
  *
- * An end is a process of its own (pair_start: the same program with two hidden options and a socket; the server also on
- * another machine), or is in this process: both ends of a link that joins hosts of one process, and a lone client, whose
- * server cannot be asked. The program sets both ends up, has the client run blocks of round trips, and asks for counts;
- * pair_end_ops do the work.
- * The processes die with their parent, and the pair fails as soon as one ends by itself. Main thread only. A status is
- * 0, or the exit status after a message.
+ * An end is a separate process (pair_start: the same program with two hidden options and a socket; the server also on
+ * another machine), or is in this process: both ends of a link that joins hosts of one process, and a lone client,
+ * whose server cannot be asked for counts. The program sets both ends up, lets the client run blocks of round trips,
+ * and requests counts; pair_end_ops do the work. The processes die with their parent, and the pair fails as soon as one
+ * ends by itself. Main thread only. A status is 0, or the exit status after a message.
  */
 #ifndef HOST_PAIR_H
 #define HOST_PAIR_H
@@ -29,7 +28,7 @@ enum pair_handoff {
 	PAIR_HANDOFF_CLIENT,
 	PAIR_HANDOFF_SERVER,
 	PAIR_HANDOFF_BOTH,
-	PAIR_HANDOFF_GRAPH, /* not given: as in the graph */
+	PAIR_HANDOFF_GRAPH, /* default: as in the graph */
 };
 
 /* The settings of both ends that change between blocks. */
@@ -44,7 +43,7 @@ struct pair_block {
 	uint32_t host; /* the server */
 	uint32_t size, channels, copies;
 	uint64_t rounds;
-	struct xk_logptest_loop loop; /* logp's */
+	struct xk_logptest_loop loop; /* for logp */
 };
 
 struct pair_drop {
@@ -52,7 +51,7 @@ struct pair_drop {
 	uint64_t count;
 };
 
-/* One end's counts since it was started. All but the drops are uint64_t and come first, for pair_counts_add. */
+/* One end's counts since its start. All but the drops are uint64_t and come first, for pair_counts_add. */
 struct pair_counts {
 	uint64_t driver_switches, thread_switches, process_switches; /* voluntary */
 	uint64_t frames, messages;
@@ -64,16 +63,16 @@ struct pair_counts {
 
 /* The result of a block. */
 struct pair_result {
-	int32_t error; /* 0, or -errno and the reason in why */
+	int32_t error; /* 0, or -errno with the reason in why */
 	char why[PAIR_WHY];
 	uint64_t rounds, lost, late, bad, elapsed_ns;
-	struct xk_logptest_times times; /* logp's */
+	struct xk_logptest_times times; /* for logp */
 	struct histogram rtt;
 };
 
 /* The work of an end; `end` is the program's. */
 struct pair_end_ops {
-	/* Returns 0, or -errno and the reason in why. */
+	/* Returns 0, or -errno with the reason in why. */
 	int (*setup)(void *end, const struct pair_setup *setup, char *why, size_t why_len);
 	void (*counts)(void *end, struct pair_counts *counts);
 	/* Runs the whole block. Returns false if it gave up because the descriptor `stop` became readable. */
@@ -83,13 +82,13 @@ struct pair_end_ops {
 struct pair_end {
 	const struct pair_end_ops *ops; /* NULL: not in this process */
 	void *end;
-	pid_t pid;   /* 0: not a process of its own */
-	int control; /* the socket to it, or -1 */
+	pid_t pid;   /* 0: not a separate process */
+	int control; /* the socket to the process, or -1 */
 };
 
 /* An end's answer to a request (host_pair.c). */
 struct pair_answer {
-	uint32_t word; /* the request's */
+	uint32_t type; /* the request's type */
 	int32_t error;
 	char why[PAIR_WHY];
 	union {
@@ -99,9 +98,9 @@ struct pair_answer {
 };
 
 struct pair {
-	const char *program; /* in messages */
+	const char *program; /* name for messages */
 	const char *far;     /* the command that starts the server on another machine (pair_start); NULL: here */
-	int signals;         /* readable when the program is to end (pair_signals) */
+	int signals;         /* readable when the program must end (pair_signals) */
 	bool in_one_process; /* both ends have the same process_switches */
 	bool interrupted;    /* by a signal, which has been reported */
 	struct pair_end ends[PAIR_ENDS];
@@ -114,23 +113,24 @@ extern const char *const pair_end_names[PAIR_ENDS];
 /* Gets the signals that end a program: SIGINT, SIGTERM, and SIGHUP unless it is ignored (nohup). */
 void pair_signal_set(sigset_t *set);
 
-/* Blocks these signals and returns a signalfd for them, or -1. Call before threads are made, which inherit the mask. */
+/* Blocks these signals and returns a signalfd for them, or -1. Call before creating threads, which inherit the mask. */
 int pair_signals(void);
 
-/* As fork. The child is killed when its parent ends, and ignores SIGINT; blocked signals stay blocked. */
+/* Forks. The child is killed when its parent ends, and ignores SIGINT; blocked signals stay blocked. */
 pid_t pair_fork(void);
 
 /* Waits for a child to end, and kills it after limit_ms. Returns its wait status, or -1 if it was killed. */
 int pair_reap(pid_t pid, unsigned limit_ms);
 
-/* Makes a pair without ends. */
+/* Initializes a pair without ends. */
 void pair_init(struct pair *pair, const char *program, int signals);
 
 /*
  * Runs this program with argv after "--control=FD --end=NAME" as each end, and waits until both call pair_serve. With
- * pair->far, the shell runs that command with one word added, a line for the shell of the other machine: it goes to this
- * directory and runs this program there as the server, with control as its standard input and output. Both machines must
- * have the same program at the same place; "--answer=SIZE" tells the server the size of this one's struct pair_answer.
+ * pair->far, the shell runs that command with one more argument, a line for the shell of the other machine: it changes
+ * to this directory and runs this program there as the server, with control as its standard input and output. Both
+ * machines must have the same program at the same place; "--answer=SIZE" gives the server the size of this one's struct
+ * pair_answer.
  */
 int pair_start(struct pair *pair, int argc, char **argv);
 
@@ -140,22 +140,25 @@ void pair_add_local(struct pair *pair, unsigned which, const struct pair_end_ops
 /* Sets both ends up. */
 int pair_setup(struct pair *pair, const struct pair_setup *setup);
 
-/* Gets the counts of one end, zeroes if it cannot be asked. */
+/* Gets the counts of one end, or zeroes if it cannot be asked. */
 int pair_counts(struct pair *pair, unsigned which, struct pair_counts *counts);
 
-/* Has the client run a block. *result is undefined if that fails. */
+/* Makes the client run a block. *result is undefined on failure. */
 int pair_run(struct pair *pair, const struct pair_block *block, struct pair_result *result);
 
 /* Ends the processes: cleanly, within PAIR_END_MS and with a message if one fails, or else at once. */
 int pair_stop(struct pair *pair, bool cleanly);
 
-/* Serves requests in an end's process until the parent closes the socket. control: the option's. Returns the exit status. */
+/*
+ * Serves requests in an end's process until the parent closes the socket. control: the option's. Returns the exit
+ * status.
+ */
 int pair_serve(int control, const struct pair_end_ops *ops, void *end);
 
 /* Adds after - before to sum. */
 void pair_counts_add(struct pair_counts *sum, const struct pair_counts *before, const struct pair_counts *after);
 
-/* Adds `count` to the drop called name, or to "other" when the table is full. */
+/* Adds `count` to the drop called name, or to "other" if the table is full. */
 void pair_counts_drop(struct pair_counts *counts, const char *name, uint64_t count);
 
 #endif

@@ -13,7 +13,7 @@
 struct host_world {
 	struct xk_sim *sim;
 	struct xk_sim_link *links[HOST_PORTS];
-	struct capture *captures[PAIR_ENDS]; /* of hosts that were closed */
+	struct capture *captures[PAIR_ENDS]; /* of closed hosts */
 	struct journey *journey;             /* NULL: none */
 	unsigned users;
 };
@@ -121,7 +121,7 @@ host_world_close(struct host *host)
 		return 0;
 	journey_stop(world->journey);
 	for (struct xk_sim_host *other = xk_sim_first_host(world->sim); other != NULL; other = xk_sim_next_host(other))
-		left += xk_sim_crash(other); /* under the watchdog: a shepherd may refuse to end */
+		left += xk_sim_crash(other); /* under the watchdog: a shepherd may not end */
 	watch_forget(host->options.watch, world->sim);
 	left += xk_sim_free(world->sim);
 	for (unsigned i = 0; i < PAIR_ENDS; i++)
@@ -130,7 +130,7 @@ host_world_close(struct host *host)
 	free(world);
 	if (left == 0)
 		return status;
-	fprintf(stderr, "%s: %u buffers have not come back\n", host->options.program, left);
+	fprintf(stderr, "%s: %u buffers were not returned\n", host->options.program, left);
 	return OPTIONS_FAILURE;
 }
 

@@ -32,8 +32,8 @@
 enum { NETNS_MESSAGE = 512, NETNS_NESTS = 3, NETNS_NEAR = 0x1000, NETNS_FAR = 0x2000 };
 
 /*
- * Settings of a new network, as far as the kernel has them. IPv6 would send its own packets; a bridge is only a cable,
- * on which no filter may drop frames or reassemble fragments.
+ * Settings of a new network, where the kernel has them. IPv6 would send its own packets. A bridge is only a cable, on
+ * which no filter may drop frames or reassemble fragments.
  */
 static const struct {
 	const char *path, *value;
@@ -109,8 +109,8 @@ netns_enter(char *why, size_t size)
 		int err = errno;
 
 		snprintf(why, size,
-			 "this user may not make a network of its own (%s): run it as root, or have user namespaces "
-			 "allowed (sysctl user.max_user_namespaces, kernel.unprivileged_userns_clone)",
+			 "this user may not create a network (%s): run the program as root, or allow user namespaces "
+			 "(sysctl user.max_user_namespaces, kernel.unprivileged_userns_clone)",
 			 xk_error(err));
 		return -err;
 	}
@@ -121,7 +121,7 @@ netns_enter(char *why, size_t size)
 
 /* ---- interfaces ---- */
 
-/* Switches off the offloads that the interfaces have, and brings both up. */
+/* Disables the offloads that the interfaces have, and brings both up. */
 static int
 netns_finish_both(const char *const names[2], char *why, size_t size)
 {
@@ -151,10 +151,10 @@ netns_finish_both(const char *const names[2], char *why, size_t size)
 
 /* ---- veth and bridges, by netlink ---- */
 
-/* A request for a new interface. Attributes that contain others end where the message does. */
+/* A request for a new interface. Nested attributes end with the message. */
 struct netns_message {
 	_Alignas(struct nlmsghdr) char bytes[NETNS_MESSAGE];
-	size_t len, nests[NETNS_NESTS]; /* where these attributes begin */
+	size_t len, nests[NETNS_NESTS]; /* offsets of the nested attributes */
 	unsigned depth;
 };
 
@@ -182,7 +182,7 @@ netns_nest(struct netns_message *m, unsigned short type)
 	netns_attribute(m, type, "", 0);
 }
 
-/* Begins a request for an interface of a kind, which is brought up; attributes of that kind follow. */
+/* Begins a request for an interface of a kind, up from the start; attributes of that kind follow. */
 static void
 netns_describe(struct netns_message *m, const char *name, const char *kind, int number)
 {
@@ -201,7 +201,7 @@ netns_describe(struct netns_message *m, const char *name, const char *kind, int 
 	netns_nest(m, IFLA_INFO_DATA);
 }
 
-/* Sends the request. Returns false and errno on failure. */
+/* Sends the request. Returns false with errno set on failure. */
 static bool
 netns_request(struct netns_message *m)
 {
@@ -236,13 +236,13 @@ netns_veth(const char *const names[2], unsigned number, char *why, size_t size)
 	netns_add(&m, &other, sizeof(other));
 	netns_attribute(&m, IFLA_IFNAME, names[1], strlen(names[1]) + 1);
 	if (!netns_request(&m))
-		return netns_fail(why, size, "the interfaces cannot be made (veth):", names[0]);
+		return netns_fail(why, size, "the interfaces cannot be created (veth):", names[0]);
 	return netns_finish_both(names, why, size);
 }
 
 /* ---- taps and a bridge ---- */
 
-/* Makes a persistent tap, multi-queue as DPDK's driver opens it. */
+/* Creates a persistent tap, multi-queue as DPDK's driver opens it. */
 static bool
 netns_tap(const char *name)
 {
@@ -258,7 +258,7 @@ netns_tap(const char *name)
 	return good;
 }
 
-/* Makes a bridge between two interfaces; multicast snooping would send its own packets. */
+/* Creates a bridge between two interfaces, without multicast snooping, which would send its own packets. */
 static bool
 netns_bridge(const char *bridge, const char *const names[2])
 {
@@ -288,8 +288,8 @@ netns_taps(const char *const names[2], const char *bridge, char *why, size_t siz
 	for (unsigned i = 0; i < 2; i++)
 		if (!netns_tap(names[i]))
 			return netns_fail(why, size,
-					  "the interface cannot be made (/dev/net/tun, modprobe tun):", names[i]);
+					  "the interface cannot be created (/dev/net/tun, modprobe tun):", names[i]);
 	if (!netns_bridge(bridge, names))
-		return netns_fail(why, size, "the bridge cannot be made (modprobe bridge):", bridge);
+		return netns_fail(why, size, "the bridge cannot be created (modprobe bridge):", bridge);
 	return netns_finish_both(names, why, size);
 }

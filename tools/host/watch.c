@@ -26,9 +26,9 @@
 #include "xkernel/kernel.h"
 
 enum {
-	WATCH_LOOKS = 5,        /* least number of checks within the limit */
-	WATCH_LOOK_MS = 1000,   /* longest time between two checks */
-	WATCH_ANSWER_MS = 2000, /* time for a thread to say where it is */
+	WATCH_CHECKS = 5,       /* minimum number of checks within the limit */
+	WATCH_CHECK_MS = 1000,  /* longest time between two checks */
+	WATCH_ANSWER_MS = 2000, /* time for a thread to answer */
 	WATCH_THREADS = 1024,   /* of all hosts; further ones are not watched */
 	WATCH_HOSTS = 2,
 	WATCH_ONE_SIGNAL_NS = 100000000, /* signals within this time count as one */
@@ -38,21 +38,21 @@ enum {
 struct watch_thread {
 	int tid;
 	uint64_t progress, since_ns;
-	uint64_t spent_ns; /* of processor time, by the last check */
-	unsigned blocked;  /* successive checks that found it in one and the same system call */
-	bool told, seen;
+	uint64_t spent_ns; /* processor time at the last check */
+	unsigned blocked;  /* number of consecutive checks that found it in the same system call */
+	bool reported, seen;
 };
 
 struct watch {
 	const char *program;
 	uint64_t limit_ns;
-	int look_ms;            /* between two checks */
-	unsigned blocked_looks; /* number of checks in limit_ns */
-	int from, to;           /* the signalfd, and the pipe for the first signal; -1: none */
-	int stop;               /* an eventfd that ends the thread */
-	uint64_t signalled_ns;  /* time of the first signal; 0: none yet */
+	int check_ms;            /* between two checks */
+	unsigned blocked_checks; /* number of checks in limit_ns */
+	int from, to;            /* the signalfd, and the pipe for the first signal; -1: none */
+	int stop;                /* an eventfd that ends the thread */
+	uint64_t signalled_ns;   /* time of the first signal; 0: none yet */
 	pthread_t thread;
-	pthread_mutex_t mutex; /* over the rest */
+	pthread_mutex_t mutex; /* protects the rest */
 	struct xk_kernel *kernels[WATCH_HOSTS];
 	struct xk_sim *sim;
 	int sim_tid;
@@ -60,7 +60,7 @@ struct watch {
 	struct watch_thread threads[WATCH_THREADS];
 };
 
-/* ---- asking a thread where it is ---- */
+/* ---- asking a thread for its position ---- */
 
 struct watch_question {
 	struct xk_where where;
@@ -74,7 +74,7 @@ watch_signal(void)
 	return SIGRTMIN + 5;
 }
 
-/* Runs on the thread that is asked, as a signal handler. */
+/* Runs on the asked thread, as a signal handler. */
 static void
 watch_answer(int signal, siginfo_t *info, void *context)
 {
@@ -90,7 +90,10 @@ watch_answer(int signal, siginfo_t *info, void *context)
 	errno = before;
 }
 
-/* Asks a thread where it is. False: no answer yet; do not free the question, because the thread may still answer. */
+/*
+ * Asks a thread for its position. Returns false without an answer; the question must not be freed then, because the
+ * thread may still answer.
+ */
 static bool
 watch_ask(int tid, struct watch_question *question)
 {
@@ -113,8 +116,8 @@ watch_ask(int tid, struct watch_question *question)
 /* ---- the watchdog ---- */
 
 /*
- * Returns whether the thread waits in a system call other than a write: output may wait for its reader, which is no
- * protocol's fault.
+ * Returns true if the thread waits in a system call other than a write: output may wait for its reader, for which no
+ * protocol is responsible.
  */
 static bool
 watch_is_blocked(int tid)
@@ -141,11 +144,11 @@ watch_is_blocked(int tid)
 }
 
 /*
- * Prints where a thread that `does` ("has computed") is, in one write, because others may print. Ends the program if
- * the world is simulated.
+ * Prints the position of a thread that `does` ("has computed"), in one write, because others may print. Ends the
+ * program if the world is simulated.
  */
 static void
-watch_tell(struct watch *watch, int tid, const char *does)
+watch_report(struct watch *watch, int tid, const char *does)
 {
 	struct watch_question *question = calloc(1, sizeof(*question));
 	char verb[64], *text = NULL;
@@ -163,15 +166,15 @@ watch_tell(struct watch *watch, int tid, const char *does)
 		xk_where_print(&question->where, verb, line);
 		free(question);
 	} else {
-		fprintf(line, "a thread %s and does not say where", verb);
+		fprintf(line, "a thread %s at an unknown position", verb);
 	}
-	fprintf(line, "%s\n", watch->sim != NULL ? "; nothing else can go on in the simulator" : "");
+	fprintf(line, "%s\n", watch->sim != NULL ? "; nothing else can run in the simulator" : "");
 	if (fclose(line) == 0)
 		fputs(text, stderr);
 	free(text);
 	if (watch->sim == NULL)
 		return;
-	if (ftrylockfile(stdout) == 0) { /* unless the thread that computes holds its lock */
+	if (ftrylockfile(stdout) == 0) { /* unless the computing thread holds its lock */
 		fflush(stdout);
 		funlockfile(stdout);
 	}
@@ -180,11 +183,11 @@ watch_tell(struct watch *watch, int tid, const char *does)
 
 /* Reports the thread if `progress` has not changed for too long. */
 static void
-watch_look_at(void *context, int tid, uint64_t progress, bool rests)
+watch_check_thread(void *context, int tid, uint64_t progress, bool rests)
 {
 	struct watch *watch = context;
 	struct watch_thread *thread = watch->threads, *end = watch->threads + watch->thread_count;
-	clockid_t clock = (clockid_t)(~(unsigned)tid << 3 | 6); /* the thread's, as pthread_getcpuclockid has it */
+	clockid_t clock = (clockid_t)(~(unsigned)tid << 3 | 6); /* the thread's, as in pthread_getcpuclockid */
 	struct timespec now = { .tv_sec = 0 };
 	uint64_t now_ns;
 
@@ -202,23 +205,23 @@ watch_look_at(void *context, int tid, uint64_t progress, bool rests)
 	if (thread->progress != progress) {
 		thread->progress = progress;
 		thread->since_ns = now_ns;
-		thread->told = false;
-	} else if (!thread->told && now_ns - thread->since_ns >= watch->limit_ns) {
-		thread->told = true;
-		watch_tell(watch, tid, "has computed");
+		thread->reported = false;
+	} else if (!thread->reported && now_ns - thread->since_ns >= watch->limit_ns) {
+		thread->reported = true;
+		watch_report(watch, tid, "has computed");
 	}
 	/* A busy machine or a stopped program keeps threads from running, but not in a system call. */
-	if (thread->told || rests || thread->spent_ns != now_ns || !watch_is_blocked(tid))
+	if (thread->reported || rests || thread->spent_ns != now_ns || !watch_is_blocked(tid))
 		thread->blocked = 0;
-	else if (++thread->blocked > watch->blocked_looks) {
-		thread->told = true;
-		watch_tell(watch, tid, "has been blocked in a system call");
+	else if (++thread->blocked > watch->blocked_checks) {
+		thread->reported = true;
+		watch_report(watch, tid, "has been blocked in a system call");
 	}
 	thread->spent_ns = now_ns;
 }
 
 static void
-watch_look(struct watch *watch)
+watch_check(struct watch *watch)
 {
 	unsigned kept = 0;
 
@@ -227,9 +230,9 @@ watch_look(struct watch *watch)
 		watch->threads[i].seen = false;
 	for (unsigned i = 0; i < WATCH_HOSTS; i++)
 		if (watch->kernels[i] != NULL)
-			xk_kernel_each_thread(watch->kernels[i], watch_look_at, watch);
+			xk_kernel_each_thread(watch->kernels[i], watch_check_thread, watch);
 	if (watch->sim != NULL)
-		watch_look_at(watch, watch->sim_tid, xk_sim_steps(watch->sim), false);
+		watch_check_thread(watch, watch->sim_tid, xk_sim_steps(watch->sim), false);
 	for (unsigned i = 0; i < watch->thread_count; i++)
 		if (watch->threads[i].seen)
 			watch->threads[kept++] = watch->threads[i];
@@ -278,7 +281,7 @@ watch_main(void *argument)
 {
 	struct watch *watch = argument;
 	struct pollfd polls[] = { { .fd = watch->from, .events = POLLIN }, { .fd = watch->stop, .events = POLLIN } };
-	int wait_ms = watch->limit_ns == 0 ? -1 : watch->look_ms;
+	int wait_ms = watch->limit_ns == 0 ? -1 : watch->check_ms;
 
 	while (polls[1].revents == 0) {
 		int ready = poll(polls, XK_ARRAY_LENGTH(polls), wait_ms);
@@ -286,7 +289,7 @@ watch_main(void *argument)
 		if (ready > 0 && polls[0].revents != 0)
 			watch_take_signal(watch);
 		if (ready == 0)
-			watch_look(watch);
+			watch_check(watch);
 	}
 	return NULL;
 }
@@ -296,7 +299,7 @@ watch_new(const char *program, int *signals, uint64_t limit_ns)
 {
 	struct sigaction action = { .sa_sigaction = watch_answer, .sa_flags = SA_SIGINFO | SA_RESTART };
 	struct watch *watch = calloc(1, sizeof(*watch));
-	uint64_t look_ms = limit_ns / WATCH_LOOKS / 1000000 + 1;
+	uint64_t check_ms = limit_ns / WATCH_CHECKS / 1000000 + 1;
 	struct xk_where where;
 	sigset_t all, before;
 	int ends[2] = { -1, -1 }, err;
@@ -307,8 +310,8 @@ watch_new(const char *program, int *signals, uint64_t limit_ns)
 	}
 	watch->program = program;
 	watch->limit_ns = limit_ns;
-	watch->look_ms = (int)(look_ms < WATCH_LOOK_MS ? look_ms : WATCH_LOOK_MS);
-	watch->blocked_looks = (unsigned)(limit_ns / 1000000) / (unsigned)watch->look_ms + 1;
+	watch->check_ms = (int)(check_ms < WATCH_CHECK_MS ? check_ms : WATCH_CHECK_MS);
+	watch->blocked_checks = (unsigned)(limit_ns / 1000000) / (unsigned)watch->check_ms + 1;
 	watch->stop = eventfd(0, EFD_CLOEXEC);
 	if (watch->stop < 0 || (*signals >= 0 && pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0)) {
 		err = errno;
@@ -319,8 +322,8 @@ watch_new(const char *program, int *signals, uint64_t limit_ns)
 	pthread_mutex_init(&watch->mutex, NULL);
 	sigemptyset(&action.sa_mask);
 	sigaction(watch_signal(), &action, NULL);
-	xk_where_note(&where); /* the unwinder's first run may load libraries: not in the handler */
-	crash_tell(program);
+	xk_where_note(&where); /* the unwinder's first run may load libraries, which the handler must not */
+	crash_report_faults(program);
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	err = pthread_create(&watch->thread, NULL, watch_main, watch);
@@ -332,7 +335,7 @@ watch_new(const char *program, int *signals, uint64_t limit_ns)
 	close(ends[0]);
 	close(ends[1]);
 fail:
-	fprintf(stderr, "%s: no thread to watch it: %s\n", program, xk_error(err));
+	fprintf(stderr, "%s: no watchdog thread: %s\n", program, xk_error(err));
 	if (watch != NULL)
 		close(watch->stop);
 	free(watch);
@@ -350,7 +353,7 @@ watch_free(struct watch *watch)
 		continue;
 	pthread_join(watch->thread, NULL);
 	if (watch->to >= 0) {
-		/* any signal ends the rest of the program, which may for instance write to a full pipe */
+		/* any signal ends the rest of the program, which may block on a full pipe */
 		pair_signal_set(&set);
 		signal(SIGINT, SIG_DFL);
 		signal(SIGTERM, SIG_DFL);
@@ -362,7 +365,7 @@ watch_free(struct watch *watch)
 	free(watch);
 }
 
-/* ---- what is watched ---- */
+/* ---- watched kernels and worlds ---- */
 
 void
 watch_kernel(struct watch *watch, struct xk_kernel *kernel)

@@ -5,8 +5,8 @@
  * Progress is a driver's turns, a pool thread's messages and events, or the steps of a simulated world. Time is the
  * thread's processor time, so a busy machine or a stopped program raises no alarm; a thread blocked in a system call,
  * where it uses none, is found by repeated checks. Waiting for work, for a signal (xk_semaphore_wait) or for a reader
- * of output is no standstill. Each standstill is reported once; it ends a simulated world's program with
- * OPTIONS_FAILURE, because nothing else can happen there.
+ * of output is not a stall. Each stall is reported once. It ends a simulated world's program with OPTIONS_FAILURE,
+ * because nothing else can happen there.
  */
 #ifndef WATCH_H
 #define WATCH_H
@@ -18,9 +18,9 @@ struct xk_kernel;
 struct xk_sim;
 
 /*
- * Starts the thread, before a host is opened. limit_ns: how long a thread may compute (0: for ever). *signals: the
- * result of pair_signals, or -1; replaced by a descriptor that delivers the first signal only. Returns NULL if
- * resources are exhausted, with *signals unchanged. The functions below do nothing for NULL.
+ * Starts the thread, before a host is opened. limit_ns: maximum time that a thread may compute (0: forever). *signals:
+ * the result of pair_signals, or -1; replaced by a descriptor that delivers the first signal only. Returns NULL if
+ * resources are exhausted, with *signals unchanged. The functions below ignore NULL.
  */
 struct watch *watch_new(const char *program, int *signals, uint64_t limit_ns);
 

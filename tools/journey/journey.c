@@ -1,4 +1,4 @@
-/* journey.c - see journey.h. The names of the steps' members are explained in journey.js. */
+/* journey.c - see journey.h. journey.js explains the names of the steps' members. */
 #define _GNU_SOURCE
 #include "tools/journey/journey.h"
 
@@ -14,27 +14,27 @@
 #include "xkernel/trace.h"
 
 enum {
-	JOURNEY_DEPTH = 32,      /* crossings of a shepherd that have not returned, at most */
-	JOURNEY_CHAINS = 1024,   /* shepherds of a host that are followed at a time */
-	JOURNEY_FRAMES = 4096,   /* frames under way, and waiting at a host, that are recognised */
-	JOURNEY_PUSHES = 1024,   /* pushes among which an earlier one is looked for */
-	JOURNEY_SESSIONS = 1024, /* sessions of a host that are known at a time */
+	JOURNEY_DEPTH = 32,      /* maximum of a shepherd's crossings that have not returned */
+	JOURNEY_CHAINS = 1024,   /* maximum of a host's shepherds that are followed at a time */
+	JOURNEY_FRAMES = 4096,   /* maximum of recognized frames, in flight or waiting at a host */
+	JOURNEY_PUSHES = 1024,   /* number of pushes among which an earlier one is searched */
+	JOURNEY_SESSIONS = 1024, /* maximum of a host's sessions that are known at a time */
 	JOURNEY_BYTES = 96,      /* of a frame that are shown */
-	JOURNEY_SHORT = 32,      /* of a message without a header */
+	JOURNEY_SHORT = 32,      /* bytes shown of a message without a header */
 	JOURNEY_SEGMENTS = 8,
 	JOURNEY_LAYERS = 32,
 };
 
-/* Where a message is known from. Steps and messages count from 1; 0: none. */
+/* The origin of a message. Steps and messages count from 1; 0: none. */
 struct journey_origin {
 	uint32_t message;
-	uint32_t step; /* the last one of this message, whose bytes the next one's come from */
+	uint32_t step; /* the last step of this message, from which the next one gets its bytes */
 };
 
 /* A crossing whose call has not returned yet, or a reply that has crossed. */
 struct journey_crossing {
 	struct journey_origin origin;
-	unsigned node; /* of the protocol that was handed the message */
+	unsigned node; /* the protocol that was handed the message */
 	enum xk_direction direction;
 	bool is_reply;
 	const struct xk_edge *edge;
@@ -50,7 +50,7 @@ struct journey_chain {
 	struct journey_crossing crossings[JOURNEY_DEPTH];
 };
 
-/* Bytes that are on their way to a device, or were given to the driver. */
+/* Bytes that were sent to a device, or given to the driver. */
 struct journey_bytes {
 	struct journey_origin origin;
 	uint64_t hash;
@@ -61,14 +61,14 @@ struct journey_bytes {
 struct journey_frame {
 	uint64_t number;
 	struct journey_origin origin;
-	uint32_t arrived; /* of a host's: the step of the arrival */
+	uint32_t arrived; /* for a host's message: the step of the arrival */
 };
 
-/* A message that was handed down, to know it again. */
+/* A pushed message, to recognize it later. */
 struct journey_push {
 	struct journey_origin origin;
-	uint32_t content;  /* the step that its payload came from */
-	uint32_t original; /* the step that sent it first */
+	uint32_t content;  /* the step from which its payload came */
+	uint32_t original; /* the step that first sent it */
 	unsigned from, to;
 	uint64_t whole, payload; /* hashes: with the header of `from`, and without */
 	size_t payload_len;
@@ -87,8 +87,8 @@ struct journey_host {
 	char *name;
 	char *graph; /* as JSON; NULL: none yet */
 	size_t graph_size;
-	bool *is_stood_on; /* by node: messages come to it from above */
-	bool is_down;      /* it has crashed: what its protocols do while they end is not shown */
+	bool *has_uppers; /* by node: messages arrive from above */
+	bool is_down;     /* has crashed; the actions of its protocols while they end are not shown */
 	struct journey_chain **chains;
 	unsigned chain_count, chain_next;
 	struct journey_bytes leaving[JOURNEY_FRAMES], waiting[JOURNEY_FRAMES];
@@ -122,9 +122,9 @@ journey_fail(const struct journey *journey, int err)
 	return OPTIONS_FAILURE;
 }
 
-/* ---- what steps refer to ---- */
+/* ---- names and bytes ---- */
 
-/* Returns list with room for one more; grows in powers of two. The process ends without memory, as for graphs. */
+/* Returns list with room for one more; grows in powers of two. Ends the process without memory, as for graphs. */
 static void *
 journey_grow(void *list, unsigned count, size_t size)
 {
@@ -134,7 +134,7 @@ journey_grow(void *list, unsigned count, size_t size)
 	return list;
 }
 
-/* Returns the position of name, added if it is new. */
+/* Returns the position of name, which is added if it is new. */
 static unsigned
 journey_name(char ***list, unsigned *count, const char *name)
 {
@@ -151,7 +151,7 @@ journey_name(char ***list, unsigned *count, const char *name)
 	return i;
 }
 
-/* Returns FNV-1a's hash of m's bytes from offset on. */
+/* Returns the FNV-1a hash of m's bytes from offset on. */
 static uint64_t
 journey_hash(const struct xk_msg *m, size_t offset)
 {
@@ -175,7 +175,7 @@ journey_hash_bytes(const uint8_t *bytes, size_t len)
 	return journey_hash(&m, 0);
 }
 
-/* Adds to a list of at most JOURNEY_FRAMES; the oldest goes if it is full. */
+/* Adds to a list of at most JOURNEY_FRAMES; discards the oldest if it is full. */
 static void
 journey_bytes_add(struct journey_bytes *list, unsigned *count, struct journey_bytes added)
 {
@@ -184,7 +184,7 @@ journey_bytes_add(struct journey_bytes *list, unsigned *count, struct journey_by
 	list[(*count)++] = added;
 }
 
-/* Takes the oldest of these bytes out of the list. Returns their origin, or none. */
+/* Removes the oldest occurrence of these bytes from the list. Returns their origin, or none. */
 static struct journey_origin
 journey_bytes_take(struct journey_bytes *list, unsigned *count, uint64_t hash, size_t len)
 {
@@ -210,7 +210,7 @@ journey_frame(struct journey_frame *frames, uint64_t number)
 
 /* ---- writing ---- */
 
-/* Begins a step. Returns false if it is one too many, and is left out. */
+/* Begins a step. Returns false if it is left out, beyond the maximum or after journey_stop. */
 static bool
 journey_begin(struct journey *journey, const char *kind, const struct journey_host *host, uint64_t now_ns)
 {
@@ -319,7 +319,7 @@ journey_session_made(struct journey_host *host, const struct xk_session *session
 	host->session_count++;
 }
 
-/* ---- which message it is ---- */
+/* ---- identifying messages ---- */
 
 static struct journey_chain *
 journey_chain(struct journey_host *host, const void *shepherd)
@@ -366,7 +366,7 @@ journey_chain_add(struct journey_chain *chain, struct journey_crossing crossing)
 	chain->crossings[chain->count++] = crossing;
 }
 
-/* Ends the crossing of edge, with those that it has led to; a reply that came of it remains. */
+/* Ends the crossing of edge, with the crossings that it led to; a reply that resulted from it remains. */
 static void
 journey_returned(struct journey_host *host, const struct xk_trace_step *step)
 {
@@ -387,11 +387,11 @@ journey_returned(struct journey_host *host, const struct xk_trace_step *step)
 	}
 }
 
-/* What is found out about a crossing. */
+/* Findings about a crossing. */
 struct journey_found {
-	struct journey_origin origin; /* the message, and the step that its content comes from */
-	uint32_t because;             /* the step that led to it; 0: origin says it, or nothing did */
-	uint32_t original;            /* of what is sent again: the step that sent it first */
+	struct journey_origin origin; /* the message, and the step from which its content comes */
+	uint32_t because;             /* the step that led to it; 0: the origin, or none */
+	uint32_t original;            /* for a retransmission: the step that first sent it */
 	bool is_timer, by_path;
 };
 
@@ -411,16 +411,16 @@ journey_push_find(struct journey_host *host, unsigned node, uint64_t payload, si
 }
 
 /*
- * A push by a protocol that was not handed this message from above just now: sent again, kept until now, or a new one.
- * passes_on: it is what came up, so that it was not kept (a router's).
+ * Finds the origin of a push by a protocol that was not just handed this message from above: a retransmission, a
+ * message kept until now, or a new one. passes_on: the message came from below and was not kept (a router's).
  */
 static void
-journey_originate(struct journey_host *host, const struct xk_protocol *from, uint64_t payload, size_t len,
-		  bool passes_on, struct journey_found *found)
+journey_find_origin(struct journey_host *host, const struct xk_protocol *from, uint64_t payload, size_t len,
+		    bool passes_on, struct journey_found *found)
 {
 	struct journey_push *earlier = NULL;
 
-	if (!passes_on && host->is_stood_on[from->index] && len > 0) {
+	if (!passes_on && host->has_uppers[from->index] && len > 0) {
 		earlier = journey_push_find(host, from->index, payload, len, true);
 		if (earlier != NULL) {
 			found->original = earlier->original;
@@ -437,7 +437,7 @@ journey_originate(struct journey_host *host, const struct xk_protocol *from, uin
 	}
 }
 
-/* Finds out about a crossing on the way down, with this hash of the bytes behind its header. */
+/* Finds the origin of a downward crossing, given the hash of the bytes behind its header. */
 static void
 journey_find_down(struct journey_host *host, struct journey_chain *chain, const struct xk_trace_step *step,
 		  const struct xk_protocol *from, uint64_t payload, size_t len, struct journey_found *found)
@@ -459,17 +459,17 @@ journey_find_down(struct journey_host *host, struct journey_chain *chain, const 
 		}
 	} else {
 		found->because = handed != NULL ? handed->origin.step : last != NULL ? last->origin.step : 0;
-		journey_originate(host, from, payload, len,
-				  handed != NULL && handed->id != 0 && handed->id == step->m->id, found);
+		journey_find_origin(host, from, payload, len,
+				    handed != NULL && handed->id != 0 && handed->id == step->m->id, found);
 	}
 	if (handed != NULL && !found->by_path) {
 		chain->count = (unsigned)(handed - chain->crossings) + 1;
-		if (handed->is_reply && handed->direction == XK_UP) /* nobody will return from it */
+		if (handed->is_reply && handed->direction == XK_UP) /* it will not return */
 			chain->count--;
 	}
 }
 
-/* Finds out about a crossing on the way up. */
+/* Finds the origin of an upward crossing. */
 static void
 journey_find_up(struct journey_host *host, struct journey_chain *chain, const struct xk_trace_step *step,
 		const struct xk_protocol *from, struct journey_found *found)
@@ -499,7 +499,7 @@ journey_path(struct journey *journey, const struct xk_session *top, bool up)
 
 	for (const struct xk_session *s = up ? top->lls : top; s != NULL && count < JOURNEY_LAYERS; s = s->lls)
 		passed[count++] = s->protocol;
-	if (!up) /* the last two are in the step itself */
+	if (!up) /* the step itself names the last two */
 		count = count > 2 ? count - 2 : 0;
 	fputs(",\"path\":[", journey->out);
 	for (unsigned i = 0; i < count; i++)
@@ -583,9 +583,9 @@ journey_crossed(struct journey_host *host, const struct xk_trace_step *step)
 							  .len = len });
 }
 
-/* Returns what a step that no message crosses belongs to: m's message, or the one that the shepherd carries. */
+/* Returns the origin of a step in which no message crosses: m's message, or the one that the shepherd carries. */
 static struct journey_origin
-journey_concerned(struct journey_host *host, const struct xk_trace_step *step)
+journey_origin_of(struct journey_host *host, const struct xk_trace_step *step)
 {
 	struct journey_crossing *last = journey_innermost(journey_chain(host, step->shepherd));
 	struct journey_frame *taken = step->m == NULL ? NULL : journey_frame(host->taken, step->m->id);
@@ -596,10 +596,10 @@ journey_concerned(struct journey_host *host, const struct xk_trace_step *step)
 }
 
 static void
-journey_told(struct journey_host *host, const struct xk_trace_step *step)
+journey_decided(struct journey_host *host, const struct xk_trace_step *step)
 {
 	struct journey *journey = host->journey;
-	struct journey_origin origin = journey_concerned(host, step);
+	struct journey_origin origin = journey_origin_of(host, step);
 	const char *kind = step->kind == XK_TRACE_HANDOFF ? "handoff" : step->kind == XK_TRACE_DROPPED ? "drop" : "say";
 
 	if (!journey_begin(journey, kind, host, step->now_ns))
@@ -654,7 +654,7 @@ journey_see_step(struct xk_trace_sink *sink, const struct xk_trace_step *step)
 	case XK_TRACE_HANDOFF:
 	case XK_TRACE_DROPPED:
 	case XK_TRACE_DECISION:
-		journey_told(host, step);
+		journey_decided(host, step);
 		break;
 	case XK_TRACE_MADE:
 		journey_session_made(host, step->session);
@@ -697,7 +697,7 @@ journey_sink(struct journey *journey, const char *name)
 	return &host->sink;
 }
 
-/* Forgets all that a host that has crashed had under way. */
+/* Discards everything that a crashed host had in progress. */
 static void
 journey_crashed(struct journey_host *host)
 {
@@ -710,7 +710,7 @@ journey_crashed(struct journey_host *host)
 	host->push_count = 0;
 }
 
-/* Writes a frame's step, and notes where the frame is now. */
+/* Writes a frame's step, and records the frame's position. */
 void
 journey_see_frame(struct journey *journey, const struct journey_frame_seen *seen)
 {
@@ -730,7 +730,7 @@ journey_see_frame(struct journey *journey, const struct journey_frame_seen *seen
 		origin = journey_bytes_take(host->leaving, &host->leaving_count, hash, seen->len);
 	else if (frame != NULL)
 		origin = frame->origin;
-	else if (seen->event == XK_SIM_ARRIVED) /* from nobody whose sending was seen */
+	else if (seen->event == XK_SIM_ARRIVED) /* its sending was not seen */
 		origin.message = ++journey->messages;
 	if (!journey_begin(journey, kinds[seen->event], host, seen->at_ns))
 		return;
@@ -793,7 +793,7 @@ journey_type(struct journey *journey, const struct xk_protocol_type *type)
 	journey->types[journey->type_count++] = type;
 }
 
-/* Returns whether messages cross an edge of this role. */
+/* Returns true if messages cross an edge of this role. */
 static bool
 journey_carries(const struct xk_edge *edge)
 {
@@ -804,7 +804,7 @@ journey_carries(const struct xk_edge *edge)
 	return role->needs != XK_CONTROL;
 }
 
-/* Writes a type's header as it declares it. */
+/* Writes a type's header as declared. */
 static void
 journey_write_type(FILE *out, const struct xk_protocol_type *type)
 {
@@ -860,7 +860,7 @@ journey_write_types(struct journey *journey)
 	fputc('}', journey->out);
 }
 
-/* Writes a host's graph, and the types that are known, as a line. */
+/* Writes a host's graph, and the known types, as a line. */
 static void
 journey_write_graph(const struct journey_host *host)
 {
@@ -883,9 +883,9 @@ journey_graph(struct xk_trace_sink *sink, struct xk_kernel *kernel)
 		return;
 	for (struct xk_protocol *p = xk_kernel_first(kernel); p != NULL; p = p->next)
 		count = p->index + 1;
-	host->is_stood_on = calloc(count + 1, sizeof(bool));
+	host->has_uppers = calloc(count + 1, sizeof(bool));
 	out = open_memstream(&host->graph, &host->graph_size);
-	xk_assert(host->is_stood_on != NULL && out != NULL);
+	xk_assert(host->has_uppers != NULL && out != NULL);
 	fputs("\"nodes\":[", out);
 	for (struct xk_protocol *p = xk_kernel_first(kernel); p != NULL; p = p->next) {
 		journey_type(host->journey, p->type);
@@ -904,7 +904,7 @@ journey_graph(struct xk_trace_sink *sink, struct xk_kernel *kernel)
 			const struct xk_edge *edge = p->lowers[i];
 			bool carries = journey_carries(edge);
 
-			host->is_stood_on[edge->lower->index] |= carries;
+			host->has_uppers[edge->lower->index] |= carries;
 			fprintf(out, "%s[%u,%u,\"%s\"]", comma, p->index, edge->lower->index,
 				!carries                                   ? "control"
 				: xk_edge_watched(edge, XK_WATCH_EXPLICIT) ? "handoff"
@@ -986,7 +986,7 @@ journey_write_names(FILE *out, const char *key, char **names, unsigned count)
 	fputc(']', out);
 }
 
-/* Writes the page behind the steps. */
+/* Writes the rest of the page after the steps. */
 static void
 journey_write_end(struct journey *journey)
 {
@@ -1029,7 +1029,7 @@ journey_host_free(struct journey_host *host)
 	for (unsigned i = 0; i < host->chain_count; i++)
 		free(host->chains[i]);
 	free(host->chains);
-	free(host->is_stood_on);
+	free(host->has_uppers);
 	free(host->graph);
 	free(host->name);
 	free(host);

@@ -1,16 +1,16 @@
 "use strict";
 /*
- * journey.js - steps through a run. journey.c has written it into the page as JSON:
+ * journey.js - steps through a run, which journey.c has written into the page as JSON:
  *
- * hosts   by number: name, nodes ({name, type, virtual, port}), edges ([upper, lower, "handoff" | "budget" | "control" | ""])
+ * hosts   by number: name, nodes ({name, type, virtual, port}), edges ([upper, lower, "handoff", "budget", "control" or ""])
  * types   by name: header (bytes), fields (name, bits, kind, print, mask, rare, values), help
  * places, links   names
  * steps   from 1 on:
  *   t  time in ns            h  host               k  kind: up, down (m crosses from node a to node b), handoff, drop,
  *   m  message               w  place (carrier)       say, sent, arrived, lost (a frame), booted, crashed
- *   c  the step before it of this message, which its content comes from; because: the step that led to it
+ *   c  the previous step of this message, from which its content comes; because: the step that led to it
  *   n  length in bytes       x  first bytes        segments  their lengths (a last 0: there are more)
- *   s  session, made: its first crossing           again  the step that sent the same payload first
+ *   s  session, made: its first crossing           again  the step that first sent the same payload
  *   timer  a timer began it  reply  of a call      path  nodes that were passed by path
  *   frame, link, reason, text
  */
@@ -72,7 +72,7 @@ const plural = (n, what) => `${n} ${what}${n === 1 ? "" : "s"}`;
 
 /* ---- headers ---- */
 
-/* The value of a field as traces print it. */
+/* Returns the value of a field as traces print it. */
 function fieldText(field, value) {
 	const named = (field.values || []).find(v => BigInt(v[0]) === value);
 	if (field.mask) {
@@ -97,7 +97,7 @@ function fieldText(field, value) {
 	return value.toString();
 }
 
-/* The fields of a header: name, text, bytes, kind, and whether the value has a name. */
+/* Returns the fields of a header: name, text, bytes, kind, and whether the value has a name. */
 function decode(type, hex) {
 	const bits = hex.length * 4, all = hex === "" ? 0n : BigInt("0x" + hex), fields = [];
 	let at = 0;
@@ -118,14 +118,14 @@ function decode(type, hex) {
 const header = (s, index, hex, n) => ({ kind: "header", name: name(s, index), type: typeOf(s, index), hex, n });
 const payload = (n, hex) => ({ kind: "payload", name: plural(n, "byte"), n, hex });
 
-/* What a message that crosses downward consists of: headers from the outermost, payload last. */
+/* Returns the parts of a message that crosses downward: headers from the outermost, payload last. */
 function layersDown(s) {
 	const blocks = [];
 	while (s) {
 		const before = s.c ? step(s.c) : undefined;
 		const inner = before && before.k === "down" && before.m === s.m ? before : undefined;
 		let size = typeOf(s, s.a).header;
-		if (s.path) { /* several headers at once: those of a, and of what was passed, innermost first */
+		if (s.path) { /* several headers at once: a's and those of the passed nodes, innermost first */
 			let at = 0;
 			for (const index of [s.a, ...s.path.slice().reverse()]) {
 				const len = typeOf(s, index).header;
@@ -135,7 +135,7 @@ function layersDown(s) {
 			}
 			size = at;
 		} else if (size > 0 && size <= s.n) {
-			if (inner && inner.n < s.n) /* options make it longer */
+			if (inner && inner.n < s.n) /* options lengthen it */
 				size = Math.max(size, s.n - inner.n);
 			blocks.push(header(s, s.a, s.x.slice(0, 2 * size), size));
 		} else {
@@ -153,14 +153,14 @@ function layersDown(s) {
 	return blocks;
 }
 
-/* The frame that a message on its way up came in. */
+/* Returns the frame in which an upward message arrived. */
 function arrivalOf(s) {
 	while (s && s.k !== "arrived")
 		s = s.c ? step(s.c) : undefined;
 	return s;
 }
 
-/* What a step's message consists of; `gone` are the headers that were removed, `now` the ones that matter. */
+/* Returns the parts of a step's message; `gone` marks the removed headers, `now` the relevant ones. */
 function layers(s) {
 	let blocks = [];
 	if (s.k === "handoff" || s.k === "drop")
@@ -176,12 +176,12 @@ function layers(s) {
 		const arrived = arrivalOf(s), type = typeOf(s, s.b), own = Math.min(type.header, s.n);
 		let all = arrived ? layers(arrived) : [];
 		const last = all[all.length - 1];
-		if (last && last.kind === "part" && s.n > last.n) /* it is whole again */
+		if (last && last.kind === "part" && s.n > last.n) /* it was reassembled */
 			all = all.slice(0, -1).concat(layersDown(last.of));
 		let at = all.findIndex(block => block.type === type);
 		if (at < 0 || own === 0)
 			at = all.findIndex(block => block.kind !== "header");
-		if (own === 0 && at >= 0 && node(s, s.b).virtual) { /* it has no header, so those of others are still there */
+		if (own === 0 && at >= 0 && node(s, s.b).virtual) { /* without a header of its own: the others' are still there */
 			let left = 0;
 			at = all.length;
 			while (at > 0 && left < s.n)
@@ -206,7 +206,7 @@ function layers(s) {
 	return blocks;
 }
 
-/* A frame in a few words: its innermost header, and a value in it that has a name. */
+/* Describes a frame briefly: its innermost header, and a named value in it. */
 function frameLabel(s) {
 	const headers = layers(s).filter(block => block.kind === "header"), inner = headers[headers.length - 1];
 	const isPart = layers(s).some(block => block.kind === "part");
@@ -218,7 +218,7 @@ function frameLabel(s) {
 
 const nodeHeight = 28, rowHeight = 56, wireHeight = 34;
 
-/* Puts the nodes of a graph in rows, lowers below uppers, and edges around nodes between. */
+/* Places the nodes of a graph in rows, lowers below uppers, and routes edges around nodes. */
 function layout(host) {
 	const ranks = host.nodes.map(() => 0), rowsOf = [];
 	const items = host.nodes.map((n, i) => ({ node: i, width: 22 + 8 * n.name.length, near: [] }));
@@ -312,7 +312,7 @@ const views = data.hosts.map(host => {
 	return view;
 });
 
-/* The edges between two neighbours, of which one may have lent the other its own lower's sessions. */
+/* Returns the edges between two neighbours; one may have lent the other its own lower's sessions. */
 function route(view, upper, lower, depth = 0) {
 	for (const edge of view.edges) {
 		if (edge.line.upper !== upper)
@@ -326,7 +326,7 @@ function route(view, upper, lower, depth = 0) {
 	return [];
 }
 
-/* Edges that a program has marked for itself (--handoff) are known from their handoffs. */
+/* Edges that a program has marked itself (--handoff) are known from their handoffs. */
 for (const s of steps)
 	if (s.k === "handoff" && s.reason === "explicit" && s.a !== undefined)
 		route(views[s.h], s.b, s.a).forEach(edge => edge.usual = "edge marked");
@@ -408,8 +408,8 @@ function showHost(view, s) {
 			svg("text", { x, y: y + 4 }, `⇄ ${s.reason}`)));
 		return;
 	}
-	const tip = s.k === "up" ? to.y + nodeHeight / 2 : to.y - nodeHeight / 2, way = s.k === "up" ? 12 : -12;
-	view.extras.append(svg("path", { class: `arrow ${kind}`, d: `M${to.x} ${tip} l-8 ${way} h16 z` }));
+	const tip = s.k === "up" ? to.y + nodeHeight / 2 : to.y - nodeHeight / 2, length = s.k === "up" ? 12 : -12;
+	view.extras.append(svg("path", { class: `arrow ${kind}`, d: `M${to.x} ${tip} l-8 ${length} h16 z` }));
 	if (s.m)
 		badge(view, x + 16, y, `#${s.m}`, "badge");
 }
@@ -420,7 +420,7 @@ const rowGap = 24, rowsShown = 300;
 const heads = svg("svg", { class: "heads" }), sequence = svg("svg", {});
 byId("frames").append(heads, sequence);
 
-function rowOf(number) { /* the last row up to this step */
+function rowOf(number) { /* returns the last row up to this step */
 	let low = -1, high = rows.length - 1;
 	while (low < high) {
 		const middle = Math.ceil((low + high) / 2);
@@ -505,7 +505,7 @@ function showSequence(s) {
 			text = e.k === "crashed" ? "✕ crashes" : "boots";
 			kind = e.k === "crashed" ? "lost" : "";
 		} else {
-			text = `${e.timer ? "◷ timer: " : ""}${name(e, e.a)}${e.again ? " sends again" : ""}`;
+			text = `${e.timer ? "◷ timer: " : ""}${name(e, e.a)}${e.again ? " retransmits" : ""}`;
 		}
 		if (text !== "")
 			group.append(svg("text", { class: kind, x: at, y: y(row) + (e.k === "sent" ? -3 : 4), "text-anchor": align }, text));
@@ -517,11 +517,11 @@ function showSequence(s) {
 		view.scrollTop = place_;
 }
 
-/* ---- what happens in a step ---- */
+/* ---- describing a step ---- */
 
-const reasons = { explicit: "this edge is marked", implicit: "it would have to wait", time: "its budget of time is spent" };
+const reasons = { explicit: "this edge is marked", implicit: "it would have to wait", time: "its time budget is spent" };
 
-/* A step in a line. */
+/* Describes a step in a line. */
 function shortly(s) {
 	const host = data.hosts[s.h].name;
 	if (isCrossing(s))
@@ -535,29 +535,29 @@ function shortly(s) {
 	return s.k === "say" ? `${host} ${name(s, s.a)}: ${s.text}` : `${host} ${s.k === "booted" ? "boots" : "crashes"}`;
 }
 
-/* A step in a sentence. */
+/* Describes a step in a sentence. */
 function sentence(s) {
 	const b = text => el("b", {}, text), host = b(data.hosts[s.h].name);
 	if (s.k === "down") {
-		const size = typeOf(s, s.a).header, who = b(name(s, s.a)), to = b(name(s, s.b));
+		const size = typeOf(s, s.a).header, from = b(name(s, s.a)), to = b(name(s, s.b));
 		if (s.reply)
-			return [host, ": the call ends. ", who, " returns its reply to ", to, "."];
+			return [host, ": the call ends. ", from, " returns its reply to ", to, "."];
 		const begin = s.timer ? [host, ": a timer fires, and "] : [host, ": "];
 		if (s.path)
-			return [...begin, "by path, all headers are put in front at once: straight from ", b(name(s, step(s.c).a)), " to ", to, "."];
+			return [...begin, "by path, all headers are put in front at once: directly from ", b(name(s, step(s.c).a)), " to ", to, "."];
 		const again = s.again ? [" the same message again"] : s.c ? [] : [" a new message"];
 		if (size === 0)
-			return [...begin, who, ` pushes${again[0] || " the message on"} to `, to, node(s, s.a).virtual ? ". It adds no header." : "."];
-		return [...begin, who, ` puts its header of ${plural(size, "byte")} in front, and pushes${again[0] || " the message"} to `, to, "."];
+			return [...begin, from, ` pushes${again[0] || " the message on"} to `, to, node(s, s.a).virtual ? ". It adds no header." : "."];
+		return [...begin, from, ` puts its header of ${plural(size, "byte")} in front, and pushes${again[0] || " the message"} to `, to, "."];
 	}
 	if (s.k === "up") {
-		const size = typeOf(s, s.b).header, who = b(name(s, s.a)), to = b(name(s, s.b));
+		const size = typeOf(s, s.b).header, from = b(name(s, s.a)), to = b(name(s, s.b));
 		if (s.reply)
-			return [host, ": the reply. The call of ", to, " returns from ", who, " with it."];
+			return [host, ": the reply. The call of ", to, " returns from ", from, " with it."];
 		const begin = s.timer ? [host, ": a timer fires, and "] : [host, ": "];
 		if (s.path)
-			return [...begin, "by path: one comparison finds the session of ", who, ", and the message goes to ", to, " at once."];
-		return [...begin, who, " hands the message up to ", to, size > 0 ? ", whose header is now in front: it checks and removes it." :
+			return [...begin, "by path: one comparison finds the session of ", from, ", and the message goes to ", to, " at once."];
+		return [...begin, from, " hands the message up to ", to, size > 0 ? ", whose header is now in front: it checks and removes it." :
 			node(s, s.b).virtual ? ", which has no header of its own." : "."];
 	}
 	if (s.k === "sent")
@@ -565,9 +565,9 @@ function sentence(s) {
 	if (s.k === "arrived")
 		return [host, `: frame ${s.frame} arrives at the device${s.reason ? ` (${s.reason})` : ""}, and waits for the driver.`];
 	if (s.k === "lost")
-		return [`Frame ${s.frame} is lost on its way to `, host, `: ${s.reason}.`];
+		return [`Frame ${s.frame} to `, host, ` is lost: ${s.reason}.`];
 	if (s.k === "handoff")
-		return [host, `: handoff (${s.reason}), because ${reasons[s.reason]}. The stack with all its calls leaves the driver, which goes on with other work, and continues on `, b(place(s)), "."];
+		return [host, `: handoff (${s.reason}), because ${reasons[s.reason]}. The stack with all its calls leaves the driver, which continues with other work; the stack continues on `, b(place(s)), "."];
 	if (s.k === "drop")
 		return [host, ": ", b(name(s, s.a)), " drops the message: ", b(s.reason), "."];
 	if (s.k === "say")
@@ -581,13 +581,13 @@ function facts(s) {
 		add("carried by", el("span", { class: `carrier ${s.k === "handoff" ? "handoff" : carrier(s)}` }, place(s)),
 			s.timer ? " for a timer" : "");
 	if (isCrossing(s)) {
-		add("way", s.path ? `by path, past ${s.path.map(index => name(s, index)).join(", ")}` : "by layers");
+		add("route", s.path ? `by path, bypassing ${s.path.map(index => name(s, index)).join(", ")}` : "by layers");
 		if (s.s)
 			add("session", `${s.s} of ${name(s, s.k === "up" ? s.a : s.b)}, ${s.made ? "just made" : "found"}`);
 		add("length", `${plural(s.n, "byte")}${s.segments ? ", in segments of " + s.segments.map(n => n || "…").join(" + ") : ", in one segment"}`);
 	}
 	if (s.again)
-		add("sent again", "first in ", link(s.again, `step ${s.again}`), `, ${seconds(s.t - step(s.again).t)} earlier`);
+		add("retransmits", , link(s.again, `step ${s.again}`), `, ${seconds(s.t - step(s.again).t)} earlier`);
 	if (s.because)
 		add("because of", link(s.because, `step ${s.because}: ${shortly(step(s.because))}`));
 	if (s.frame) {
@@ -607,7 +607,7 @@ function showDetails(s) {
 		details.append(el("h3", {}, s.m ? `message ${s.m}` : "message"), el("div", { class: "strip" }, ...blocks.map((block, i) =>
 			el("div", {
 				class: `block ${block.kind}${block.now ? " now" : ""}${block.gone ? " gone" : ""}`,
-				title: block.gone ? "removed already" : block.kind === "header" ? "click: its fields" : "",
+				title: block.gone ? "already removed" : block.kind === "header" ? "click: its fields" : "",
 				on: block.kind === "header" ? () => { picked = i; showDetails(s); } : () => undefined,
 			}, block.name, el("small", {}, block.kind === "header" ? plural(block.n, "byte") : block.kind === "part" ? "a fragment" : "payload")))));
 	}
@@ -629,7 +629,7 @@ function showDetails(s) {
 	details.append(near);
 }
 
-/* ---- going through it ---- */
+/* ---- navigation ---- */
 
 function aboutMessage() {
 	const list = byMessage.get(message);
@@ -640,7 +640,7 @@ function aboutMessage() {
 	return `from ${by}${because}: ${plural(list.length, "step")}`;
 }
 
-/* Shows a step, and chooses its message unless another one is to be kept. */
+/* Shows a step, and selects its message unless `keeps`. */
 function go(number, keeps) {
 	if (count === 0)
 		return;
@@ -662,10 +662,10 @@ function go(number, keeps) {
 	history.replaceState(null, "", `#step=${current}${message ? `&message=${message}` : ""}`);
 }
 
-/* Goes to the next (1) or previous (-1) step of the chosen message. */
-function along(way) {
+/* Goes to the next (1) or previous (-1) step of the selected message. */
+function along(direction) {
 	const list = byMessage.get(message) || [];
-	const number = way > 0 ? list.find(i => i > current) : list.filter(i => i < current).pop();
+	const number = direction > 0 ? list.find(i => i > current) : list.filter(i => i < current).pop();
 	if (number !== undefined)
 		go(number, true);
 }

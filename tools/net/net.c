@@ -13,7 +13,7 @@
 
 enum { NET_WHY = 160, NET_TEXT = 32, NET_CAPTURE_NAME = 2 * XK_GRAPH_NAME_MAX + 32 };
 
-/* A capture's interface for a tap, which is the same again after its host has crashed and booted. */
+/* A capture's interface for a tap, which stays the same after its host has crashed and booted. */
 struct net_tap {
 	struct net_tap *next;
 	int interface;
@@ -33,7 +33,7 @@ net_fail(const struct net *net, const char *what, const char *why)
 
 /* ---- reading ---- */
 
-/* Makes a net of the topology, which is NULL if it was refused; prints the errors. */
+/* Initializes net from the topology, which is NULL if it was refused; prints the errors. */
 static int
 net_begin(struct net *net, const char *program, struct xk_topology *topology, struct xk_graph_errors *errors)
 {
@@ -81,9 +81,9 @@ net_read_text(struct net *net, const char *program, const char *file, const char
 
 /* ---- booting ---- */
 
-/* Returns whether the host's graph sets `attribute` of this node itself. */
+/* Returns true if the host's graph itself sets `attribute` of this node. */
 static bool
-net_is_given(const struct net_host *host, const struct xk_protocol *p, const char *attribute)
+net_graph_sets(const struct net_host *host, const struct xk_protocol *p, const char *attribute)
 {
 	const struct xk_graph *graph = host->topology->checked;
 	int node = xk_graph_node_find(graph, p->name);
@@ -98,13 +98,13 @@ net_set_address(const struct net_host *host, struct xk_protocol *p, const struct
 	const struct xk_topology_device *device = n < host->topology->device_count ? &host->topology->devices[n] : NULL;
 	char address[16], text[NET_TEXT], why[NET_WHY];
 
-	if (device == NULL || device->host == 0 || net_is_given(host, p, setting->name))
+	if (device == NULL || device->host == 0 || net_graph_sets(host, p, setting->name))
 		return;
 	snprintf(text, sizeof(text), "%s/%u", xk_host_print(device->host, address), device->bits);
 	xk_setting_parse(setting, text, p, why, sizeof(why));
 }
 
-/* Sets the addresses and the names of devices that the graph leaves open. */
+/* Sets the addresses and device names that the graph does not specify. */
 static void
 net_set_protocol(const struct net_host *host, struct xk_protocol *p, unsigned *ports)
 {
@@ -116,7 +116,7 @@ net_set_protocol(const struct net_host *host, struct xk_protocol *p, unsigned *p
 		if (s->type == XK_SETTING_ADDRESS)
 			net_set_address(host, p, s, addresses++);
 		if (is_port && strcmp(s->name, "dev") == 0 && *ports < host->topology->device_count &&
-		    !net_is_given(host, p, s->name))
+		    !net_graph_sets(host, p, s->name))
 			xk_setting_parse(s, host->topology->devices[(*ports)++].name, p, why, sizeof(why));
 	}
 }
@@ -147,8 +147,8 @@ net_compose(struct net_host *host, struct xk_kernel *kernel)
 	if (err == 0)
 		xk_kernel_watch_owners(kernel);
 	if (err != 0)
-		fprintf(stderr, "%s: %s: %s cannot start: its init has failed (%s)\n", net->program,
-			host->topology->name, failed == NULL ? "the graph" : failed->name, xk_error(err));
+		fprintf(stderr, "%s: %s: %s cannot start: its init failed (%s)\n", net->program, host->topology->name,
+			failed == NULL ? "the graph" : failed->name, xk_error(err));
 	return err;
 }
 
@@ -189,7 +189,7 @@ net_boot(void *context, struct xk_sim_host *sim_host)
 	return NULL;
 }
 
-/* ---- when hosts boot and crash ---- */
+/* ---- boots and crashes ---- */
 
 static void
 net_boot_now(void *context)
@@ -210,7 +210,7 @@ net_crash_now(void *context)
 
 	if (left == 0)
 		return;
-	fprintf(stderr, "%s: %s: %u buffers had not come back when it crashed\n", host->net->program,
+	fprintf(stderr, "%s: %s: %u buffers were not returned before it crashed\n", host->net->program,
 		host->topology->name, left);
 	host->net->failed = true;
 }
@@ -339,7 +339,7 @@ net_tap_see(struct xk_capture *sink, unsigned place, enum xk_direction direction
 	struct xk_platform *platform = xk_sim_platform(host->sim);
 	const uint8_t *bytes = m->data;
 
-	if (net->capture == NULL) /* net_close has closed it */
+	if (net->capture == NULL) /* closed by net_stop */
 		return;
 	if (m->next != NULL) {
 		xk_msg_copy_out(m, 0, net->capture_bytes, xk_msg_len(m));
@@ -386,7 +386,7 @@ net_capture_open(struct net *net, const char *path)
 /* ---- closing ---- */
 
 static void
-net_close_host(struct net_host *host)
+net_free_taps(struct net_host *host)
 {
 	struct net_tap *tap;
 
@@ -401,7 +401,7 @@ net_stop(struct net *net)
 {
 	int err = pcapng_close(net->capture);
 
-	net->capture = NULL; /* taps see nothing of the end */
+	net->capture = NULL; /* taps do not capture the end */
 	if (err != 0)
 		net->failed |= net_capture_fail(net, -err) != 0;
 	for (unsigned i = 0; net->hosts != NULL && i < net->topology->host_count; i++) {
@@ -416,7 +416,7 @@ net_stop(struct net *net)
 		net->failed |= xk_sim_is_up(sim) && xk_kernel_is_stuck(xk_sim_kernel(sim));
 		left = xk_sim_crash(sim);
 		if (left > 0)
-			fprintf(stderr, "%s: %s: %u buffers have not come back\n", net->program,
+			fprintf(stderr, "%s: %s: %u buffers were not returned\n", net->program,
 				net->hosts[i].topology->name, left);
 		net->failed |= left > 0;
 	}
@@ -429,7 +429,7 @@ net_close(struct net *net)
 
 	net_stop(net);
 	for (unsigned i = 0; net->hosts != NULL && i < net->topology->host_count; i++)
-		net_close_host(&net->hosts[i]);
+		net_free_taps(&net->hosts[i]);
 	net->failed |= xk_sim_free(net->sim) > 0;
 	status = net->failed ? OPTIONS_FAILURE : 0;
 	free(net->capture_bytes);

@@ -1,8 +1,9 @@
 /*
- * net.h - makes a simulated world from a network file: links, hosts, their graphs, crashes and boots.
+ * net.h - creates a simulated world from a network file: links, hosts, their graphs, crashes and boots.
  *
- * net_read reads and checks the file, net_open makes the world, xk_sim_run lets time pass, net_close frees everything,
- * also after a failure. A status is 0, or the exit status after a message on standard error. Main thread only.
+ * net_read reads and checks the file, net_open creates the world, xk_sim_run lets time pass, net_close frees
+ * everything, also after a failure. A status is 0, or the exit status after a message on standard error. Main thread
+ * only.
  */
 #ifndef NET_H
 #define NET_H
@@ -24,34 +25,33 @@ struct net_host {
 	const struct xk_topology_host *topology;
 	struct net_host_settings settings;
 	struct xk_sim_host *sim;
-	bool healed;            /* it will not crash */
-	struct xk_capture sink; /* if net->capture: of its taps (protocol vtap) */
+	bool healed;            /* will not crash */
+	struct xk_capture sink; /* with net->capture: for its taps (protocol vtap) */
 	struct net_tap *taps;
-	unsigned interfaces[XK_TOPOLOGY_DEVICES_MAX]; /* in net->capture, by device */
+	unsigned interfaces[XK_TOPOLOGY_DEVICES_MAX]; /* numbers in net->capture, by device */
 };
 
 struct net {
 	const char *program;
 	struct xk_topology *topology;
 	struct xk_sim *sim;
-	struct xk_sim_link **links; /* as topology->links */
-	struct net_host *hosts;     /* as topology->hosts */
+	struct xk_sim_link **links; /* parallel to topology->links */
+	struct net_host *hosts;     /* parallel to topology->hosts */
 	struct pcapng *capture;     /* NULL: none */
 	const char *capture_path;
-	uint8_t *capture_bytes; /* room for a message of several segments */
-	FILE *trace;            /* of the kernels */
-	bool traces;            /* of every message of every host */
-	bool no_paths;          /* on any host; set before net_open */
-	struct journey
-		*journey; /* receives the hosts' steps; set before net_open, closed after net_close; NULL: none */
-	bool failed;      /* a host could not be booted, or has leaked buffers */
+	uint8_t *capture_bytes;  /* room for a message of several segments */
+	FILE *trace;             /* for the kernels */
+	bool traces;             /* for every message of every host */
+	bool no_paths;           /* on all hosts; set before net_open */
+	struct journey *journey; /* gets the hosts' steps; set before net_open, closed after net_close; NULL: none */
+	bool failed;             /* a host could not be booted, or has leaked buffers */
 };
 
-/* Reads and checks the file, or size bytes of text, which messages call `file`. */
+/* Reads and checks the file, or size bytes of text; `file` is its name in messages. */
 int net_read(struct net *net, const char *program, const char *file, const char *const *sets, unsigned set_count);
 int net_read_text(struct net *net, const char *program, const char *file, const char *text, size_t size);
 
-/* Makes the world; hosts boot when it runs. trace: NULL for standard error. */
+/* Creates the world; hosts boot when it runs. trace: NULL for standard error. */
 int net_open(struct net *net, uint64_t seed, FILE *trace, bool traces);
 
 /*
@@ -64,17 +64,17 @@ int net_capture_open(struct net *net, const char *path);
 void net_capture_see(struct net *net, const struct xk_sim_record *record);
 
 /*
- * Ends all faults: links lose, duplicate, reorder and corrupt nothing, hosts that were cut off or are down come
- * back, and none crashes. Call between steps.
+ * Ends all faults: links no longer lose, duplicate, reorder or corrupt frames, hosts that are cut off or down return,
+ * and none crashes. Call between steps.
  */
 void net_heal(struct net *net);
 
-/* Ends the capture, and stops the hosts that are up. net_close also does this if need be. */
+/* Ends the capture, and stops the hosts that are up. net_close also does this if needed. */
 void net_stop(struct net *net);
 
 /*
- * Frees everything. Fails if a host could not be booted, buffers have leaked, a message waited for ever or a
- * protocol had ended its host as a failure when the hosts stopped, or the capture is incomplete.
+ * Frees everything. Fails if a host could not be booted, if buffers have leaked, if a message waited forever or a
+ * protocol had ended its host as a failure when the hosts stopped, or if the capture is incomplete.
  */
 int net_close(struct net *net);
 

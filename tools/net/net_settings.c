@@ -22,24 +22,23 @@ enum {
 static const char *const net_modes[] = { [XK_REGULAR] = "regular", [XK_IPP] = "ipp", NULL };
 
 const struct xk_setting net_host_settings[] = {
-	NET_SETTING(CHOICE, mode, "mode", "regular or ipp (default): who carries arriving messages up",
+	NET_SETTING(CHOICE, mode, "mode", "carrier of arriving messages: regular or ipp (default)",
 		    .choices = net_modes),
 	NET_SETTING(UINT, threads, "threads", "input threads (regular), pool (ipp); 1", .min = 1,
 		    .max = NET_THREADS_MAX),
 	NET_SETTING(UINT, stacks, "stacks", "detachable stacks, one of them in reserve; 64", .min = 2,
 		    .max = NET_STACKS_MAX),
-	NET_SETTING(UINT, buffers, "buffers", "segments that are out at a time, at most; 65536", .min = 1,
-		    .max = NET_BUFFERS_MAX),
-	NET_SETTING(STRING, costs_name, "costs", "what things take on this host: none (default), decstation, modern"),
+	NET_SETTING(UINT, buffers, "buffers", "maximum of segments in use; 65536", .min = 1, .max = NET_BUFFERS_MAX),
+	NET_SETTING(STRING, costs_name, "costs",
+		    "costs of operations on this host: none (default), decstation, modern"),
 	/* clang-format off */
 	XK_SIM_COSTS(NET_COST)
 	/* clang-format on */
-	NET_SETTING(TIME, start_ns, "start", "when the host is booted; 0s", .max = NET_TIME_MAX),
-	NET_SETTING(TIME, stagger_ns, "stagger", "so much later for each host that is written before it; 0s",
+	NET_SETTING(TIME, start_ns, "start", "time of the first boot; 0s", .max = NET_TIME_MAX),
+	NET_SETTING(TIME, stagger_ns, "stagger", "delay of the first boot for each host before this one; 0s",
 		    .max = NET_TIME_MAX / XK_TOPOLOGY_HOSTS_MAX),
-	NET_SETTING(STRING, crash_text, "crash", "when it crashes: times with commas, \"1s,5s\""),
-	NET_SETTING(STRING, boot_text, "boot",
-		    "when it is booted again: a time for each crash, or for all but the last"),
+	NET_SETTING(STRING, crash_text, "crash", "times of crashes, separated by commas: \"1s,5s\""),
+	NET_SETTING(STRING, boot_text, "boot", "times of reboots: one for each crash, or for all but the last"),
 	{ .name = NULL },
 };
 
@@ -62,7 +61,7 @@ net_refuse(const struct xk_topology *net, struct xk_graph_errors *errors, const 
 
 /* ---- hosts ---- */
 
-/* The check of a host's settings. */
+/* State of a check of a host's settings. */
 struct net_host_check {
 	const struct xk_topology *net;
 	const struct xk_topology_host *host;
@@ -128,15 +127,14 @@ net_host_crashes(struct net_host_check *check)
 		else if (i < s->boot_count && s->boot_ns[i] <= s->crash_ns[i])
 			net_host_refuse(check, "boot", "boot number %u is not after crash number %u", i + 1, i + 1);
 		else if (i >= s->boot_count && i + 1 < s->crash_count)
-			net_host_refuse(check, "crash", "crash number %u is of a host that was not booted again",
-					i + 2);
+			net_host_refuse(check, "crash", "crash number %u needs a reboot before it", i + 2);
 		last = i < s->boot_count ? s->boot_ns[i] : last;
 	}
 	if (s->boot_count > s->crash_count)
-		net_host_refuse(check, "boot", "boot number %u is of a host that has not crashed", s->crash_count + 1);
+		net_host_refuse(check, "boot", "boot number %u needs a crash before it", s->crash_count + 1);
 }
 
-/* Puts a setting into the struct, as text or parsed. */
+/* Stores a setting in the struct, as a string or parsed. */
 static void
 net_host_set(struct net_host_check *check, const struct xk_graph_attribute *a)
 {
@@ -197,14 +195,14 @@ net_link_config_of(const struct xk_topology *net, const struct xk_topology_link 
 	if (wrong != NULL)
 		xk_topology_refuse(net, errors, link->line, "link %s: %s", link->name, wrong);
 	else if (config->kind == SIM_LINK_WIRE && link->device_count != 2)
-		xk_topology_refuse(net, errors, link->line, "link %s is a wire: it joins two hosts, and not %u",
-				   link->name, link->device_count);
+		xk_topology_refuse(net, errors, link->line, "link %s is a wire: it joins two hosts, not %u", link->name,
+				   link->device_count);
 	else
 		return 0;
 	return -EINVAL;
 }
 
-/* ---- all of it ---- */
+/* ---- all settings ---- */
 
 int
 net_check(const struct xk_topology *net, struct xk_graph_errors *errors)

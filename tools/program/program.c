@@ -1,9 +1,9 @@
 /*
- * program.c - main of what `xk compile` makes.
+ * program.c - main of the programs that `xk compile` makes.
  *
- * With a graph inside, it is udptest, chantest, icmptest, logp or a word of xk: its first argument says which or, if
- * options come first, as when a pair starts itself, its own name. Without a graph, its own name says which; any other
- * name is xk.
+ * With a graph inside, it is udptest, chantest, icmptest, logp or a command of xk: its first argument selects one or,
+ * if options come first, as when a pair starts itself, its own name does. Without a graph, its own name selects one;
+ * any other name is xk.
  */
 #include "tools/roundtrip/programs.h"
 
@@ -18,7 +18,7 @@
 
 enum { PROGRAM_ARGUMENTS = 256 };
 
-/* Programs of their own, which use the graph inside unless told of another. */
+/* Separate programs, which use the graph inside by default. */
 static const struct {
 	const char *name;
 	int (*run)(int argc, char **argv);
@@ -29,15 +29,15 @@ static const struct {
 	{ "logp", logp_main },
 };
 
-/* Words of xk whose operand is a graph: the one inside if there is none. */
-static const char *const program_graph_words[] = { "run", "check", "draw" };
+/* Commands of xk whose operand is a graph: by default the one inside. */
+static const char *const program_graph_commands[] = { "run", "check", "draw" };
 
 static int
 program_help(void)
 {
-	printf("usage: PROGRAM WORD ...\n\n%s and its protocols, as a program. Its words are udptest, chantest, "
+	printf("usage: PROGRAM COMMAND ...\n\n%s and its protocols, as a program. Its commands are udptest, chantest, "
 	       "icmptest, logp\n"
-	       "and those of xk; the graph need not be said.\n\n",
+	       "and those of xk; you need not name its graph.\n\n",
 	       xk_program_graph->file);
 	return xk_main(2, (char *[]){ "xk", "--help", NULL });
 }
@@ -47,24 +47,25 @@ program_main(int argc, char **argv)
 {
 	char *arguments[PROGRAM_ARGUMENTS + 2] = { argv[0], argc > 1 ? argv[1] : NULL };
 	const char *slash = strrchr(argv[0], '/'), *called = slash == NULL ? argv[0] : slash + 1;
-	const char *word = argc > 1 ? argv[1] : "";
+	const char *command = argc > 1 ? argv[1] : "";
 	bool has_graph = xk_program_graph != NULL;
 
-	if (has_graph && strcmp(word, "--help") == 0)
+	if (has_graph && strcmp(command, "--help") == 0)
 		return program_help();
 	for (size_t i = 0; i < XK_ARRAY_LENGTH(program_programs); i++)
-		if (strcmp(called, program_programs[i].name) == 0 && (!has_graph || word[0] == '-' || word[0] == '\0'))
+		if (strcmp(called, program_programs[i].name) == 0 &&
+		    (!has_graph || command[0] == '-' || command[0] == '\0'))
 			return program_programs[i].run(argc, argv);
 	for (size_t i = 0; i < XK_ARRAY_LENGTH(program_programs); i++)
-		if (strcmp(word, program_programs[i].name) == 0)
+		if (strcmp(command, program_programs[i].name) == 0)
 			return program_programs[i].run(argc - 1, argv + 1);
 	if (!has_graph)
 		return xk_main(argc, argv);
-	for (size_t i = 0; i < XK_ARRAY_LENGTH(program_graph_words); i++) {
-		if (strcmp(word, program_graph_words[i]) != 0 || (argc > 2 && argv[2][0] != '-'))
+	for (size_t i = 0; i < XK_ARRAY_LENGTH(program_graph_commands); i++) {
+		if (strcmp(command, program_graph_commands[i]) != 0 || (argc > 2 && argv[2][0] != '-'))
 			continue;
 		if (argc > PROGRAM_ARGUMENTS) {
-			fprintf(stderr, "%s: too many arguments\n", word);
+			fprintf(stderr, "%s: too many arguments\n", command);
 			return OPTIONS_MISUSE;
 		}
 		arguments[2] = (char *)xk_program_graph->file;

@@ -1,10 +1,10 @@
 /*
  * program_compile.c - see program_compile.h.
  *
- * What is compiled is the graph file's text as a string, if there is one, a table of protocols, and the user's own
- * protocols. The table replaces the library's (protocols/meson.build), and the graph the one of graphs/program.c. The
- * compiler reads them from a nameless file, and no shell sees a name. Headers and libraries come from the build
- * directory or the installation that this program is in.
+ * The compiled source contains the graph file's text as a string, if there is one, and a table of protocols; the user's
+ * own protocols are compiled with it. The table replaces the library's (protocols/meson.build), and the graph the one
+ * of graphs/program.c. The compiler reads the source from an unnamed file, and no shell sees a name. Headers and
+ * libraries come from this program's build directory or installation.
  */
 #define _GNU_SOURCE
 #include <ctype.h>
@@ -34,7 +34,7 @@ enum {
 	COMPILE_SOURCE = 1 << 20,
 };
 
-/* A command line, ended by NULL. */
+/* A command line, terminated by NULL. */
 struct compile_command {
 	char *arguments[COMPILE_ARGUMENTS + 1];
 	unsigned count; /* beyond COMPILE_ARGUMENTS: some did not fit */
@@ -60,7 +60,7 @@ compile_arguments(struct compile_command *command, const char *const *arguments)
 
 #define COMPILE_ADD(command, ...) compile_arguments(command, (const char *const[]){ __VA_ARGS__, NULL })
 
-/* Adds the words of text, which is cut up. */
+/* Adds the words of text, which is split in place. */
 static void
 compile_words(struct compile_command *command, char *text)
 {
@@ -71,7 +71,7 @@ compile_words(struct compile_command *command, char *text)
 }
 
 static bool
-compile_is_whole(const struct compile_command *command)
+compile_fits(const struct compile_command *command)
 {
 	if (command->count > COMPILE_ARGUMENTS)
 		fprintf(stderr, "compile: %s has too many arguments\n", command->arguments[0]);
@@ -80,7 +80,7 @@ compile_is_whole(const struct compile_command *command)
 
 /*
  * Runs the command with these descriptors as standard input and output (-1: this program's), and waits for it. It ends
- * when this program does. Returns true if it succeeded. A command that cannot be run is reported.
+ * when this program does. Returns true on success. Reports a command that cannot be run.
  */
 static bool
 compile_run(const struct compile_command *command, int input, int output)
@@ -88,7 +88,7 @@ compile_run(const struct compile_command *command, int input, int output)
 	pid_t parent = getpid(), child;
 	int status;
 
-	if (!compile_is_whole(command))
+	if (!compile_fits(command))
 		return false;
 	fflush(NULL);
 	child = fork();
@@ -112,20 +112,20 @@ compile_run(const struct compile_command *command, int input, int output)
 	return child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-/* ---- where things are ---- */
+/* ---- headers and libraries ---- */
 
 struct compile_place {
 	char headers[PATH_MAX], libraries[PATH_MAX]; /* directories, as options of the compiler */
 };
 
 static bool
-compile_find_place(struct compile_place *place)
+compile_find_libraries(struct compile_place *place)
 {
 	char exe[PATH_MAX / 2], file[PATH_MAX], *directory;
 	ssize_t len = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
 
 	if (len <= 0) {
-		fprintf(stderr, "compile: /proc/self/exe does not tell where this program is (is /proc mounted?): %s\n",
+		fprintf(stderr, "compile: /proc/self/exe does not locate this program (is /proc mounted?): %s\n",
 			xk_error(errno));
 		return false;
 	}
@@ -141,13 +141,12 @@ compile_find_place(struct compile_place *place)
 	snprintf(file, sizeof(file), "%s/libxkernel-programs.a", place->libraries + 2);
 	if (access(file, R_OK) == 0)
 		return true;
-	fprintf(stderr,
-		"compile: the libraries of this xk are not there: %s; a program that xk compile made has none\n",
+	fprintf(stderr, "compile: the libraries of this xk are missing: %s; a program made by xk compile has none\n",
 		place->libraries + 2);
 	return false;
 }
 
-/* ---- the C ---- */
+/* ---- the C source ---- */
 
 static void
 compile_write_string(FILE *stream, const char *text)
@@ -163,7 +162,10 @@ compile_write_string(FILE *stream, const char *text)
 	fputc('"', stream);
 }
 
-/* The protocol that a file defines, as its name says. False: it is a part of another, or cannot be read. */
+/*
+ * Finds the protocol that a file defines, by the file's name. Returns false if the file is part of another protocol, or
+ * cannot be read.
+ */
 static bool
 compile_type_of(const char *file, char *name, size_t size)
 {
@@ -192,7 +194,7 @@ compile_compare(const void *a, const void *b)
 	return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* The library's protocols and those of the files in `with`, one of the same name in place of the library's. */
+/* Writes the library's protocols and those of the files in `with`, which replace the library's of the same name. */
 static void
 compile_write_protocols(FILE *stream, const struct options_texts *with)
 {
@@ -225,7 +227,7 @@ compile_write_graph(FILE *stream, const char *file, const char *text)
 	fputs(" };\nconst struct xk_graph_source *const xk_program_graph = &source;\n", stream);
 }
 
-/* Returns a descriptor of what is compiled, at its beginning, or -1 after a message. */
+/* Returns a descriptor of the source, at its start, or -1 after a message. */
 static int
 compile_write(const char *file, const char *text, const struct options_texts *with)
 {
@@ -242,7 +244,7 @@ compile_write(const char *file, const char *text, const struct options_texts *wi
 	}
 	if (good)
 		return memory;
-	fprintf(stderr, "compile: no memory for what is compiled: %s\n", xk_error(errno));
+	fprintf(stderr, "compile: no memory for the source: %s\n", xk_error(errno));
 	if (memory >= 0)
 		close(memory);
 	return -1;
@@ -250,9 +252,9 @@ compile_write(const char *file, const char *text, const struct options_texts *wi
 
 /* ---- the program ---- */
 
-/* Reads what pkg-config tells of the libraries that ours need. False after a message, its own or ours. */
+/* Gets the libraries that ours need from pkg-config. Returns false after a message, from pkg-config or from here. */
 static bool
-compile_ask_packages(char *libraries, size_t size)
+compile_find_packages(char *libraries, size_t size)
 {
 	char packages[] = COMPILE_PACKAGES;
 	struct compile_command ask = { .count = 0 };
@@ -275,7 +277,7 @@ compile_ask_packages(char *libraries, size_t size)
 	return good;
 }
 
-/* Compiles and links at once. */
+/* Compiles and links in one step. */
 static bool
 compile_build(const char *file, const char *text, const struct options_texts *with, const char *output)
 {
@@ -288,7 +290,7 @@ compile_build(const char *file, const char *text, const struct options_texts *wi
 	struct compile_place place;
 	int source;
 
-	if (!compile_find_place(&place) || (!is_object && !compile_ask_packages(others, sizeof(others))) ||
+	if (!compile_find_libraries(&place) || (!is_object && !compile_find_packages(others, sizeof(others))) ||
 	    (source = compile_write(file, text, with)) < 0) {
 		free(given);
 		return false;
@@ -313,20 +315,20 @@ compile_build(const char *file, const char *text, const struct options_texts *wi
 	return good;
 }
 
-/* Whether the program, which alone knows the protocols of `with`, accepts its graph. */
+/* Returns true if the program, which alone knows the protocols of `with`, accepts its graph. */
 static bool
 compile_is_accepted(const char *program)
 {
 	struct compile_command command = { .count = 0 };
 	char path[PATH_MAX];
-	FILE *said = output_memory();
+	FILE *discarded = output_memory();
 	bool good;
 
 	snprintf(path, sizeof(path), "%s%s", strchr(program, '/') == NULL ? "./" : "", program);
 	COMPILE_ADD(&command, path, "check");
-	good = said != NULL && compile_run(&command, -1, fileno(said));
-	if (said != NULL)
-		fclose(said);
+	good = discarded != NULL && compile_run(&command, -1, fileno(discarded));
+	if (discarded != NULL)
+		fclose(discarded);
 	return good;
 }
 
@@ -359,32 +361,32 @@ compile_graph(const char *file, const struct options_texts *with, const char *ou
 }
 
 bool
-compile_make(const char *file, const struct options_texts *with, const char *output)
+compile_to_file(const char *file, const struct options_texts *with, const char *output)
 {
 	return file == NULL ? compile_build(NULL, NULL, with, output) : compile_graph(file, with, output);
 }
 
 void
-compile_exec(const char *file, const char *word, const char *what, int argc, char **argv)
+compile_exec(const char *file, const char *command, const char *what, int argc, char **argv)
 {
 	static const struct options_texts none;
-	struct compile_command command = { .count = 0 };
-	int program = memfd_create(word, 0);
+	struct compile_command line = { .count = 0 };
+	int program = memfd_create(command, 0);
 	char path[64];
 
 	/* The compiler writes to this program's descriptor, which it inherits. */
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", program);
-	if (program < 0 || !compile_make(file, &none, path))
+	if (program < 0 || !compile_to_file(file, &none, path))
 		return;
 	fcntl(program, F_SETFD, FD_CLOEXEC);
-	COMPILE_ADD(&command, "compiled", word, what);
+	COMPILE_ADD(&line, "compiled", command, what);
 	for (int i = 1; i < argc; i++)
-		compile_argument(&command, argv[i]);
+		compile_argument(&line, argv[i]);
 	/* the last --graph counts: this one replaces a pipe that has been read */
-	COMPILE_ADD(&command, "--graph", file);
+	COMPILE_ADD(&line, "--graph", file);
 	fflush(NULL);
-	if (compile_is_whole(&command)) {
-		fexecve(program, command.arguments, environ);
+	if (compile_fits(&line)) {
+		fexecve(program, line.arguments, environ);
 		fprintf(stderr, "compile: the program cannot be run: %s\n", xk_error(errno));
 	}
 	close(program);

@@ -1,7 +1,7 @@
 /*
- * icmptest_main.c - pings: ICMP echo requests to a host, and what comes back.
+ * icmptest_main.c - pings: ICMP echo requests to a host, and their replies.
  *
- * Without an address it starts the host that answers, too: as a process of its own, or in this one on links that join
+ * Without an address it also starts the host that answers: as a separate process, or in this one on links that join
  * hosts of one process.
  */
 #define _GNU_SOURCE
@@ -22,9 +22,9 @@
 #include "tools/roundtrip/programs.h"
 
 enum {
-	ICMPTEST_SILENT_S = 10,    /* without a reply until that is reported */
-	ICMPTEST_STILL_S = 30,     /* beyond interval and timeout, without an event: the engine stands still */
-	ICMPTEST_PIPE = 256 << 10, /* bytes of events that wait to be printed, if the system allows so many */
+	ICMPTEST_SILENT_S = 10,    /* time without a reply until that is reported */
+	ICMPTEST_STUCK_S = 30,     /* time without an event, beyond interval and timeout, until the engine is "stuck" */
+	ICMPTEST_PIPE = 256 << 10, /* bytes of events that wait to be printed, if the system allows as many */
 };
 
 struct icmptest_options {
@@ -32,9 +32,9 @@ struct icmptest_options {
 	struct host_single single;
 	const char *graph;
 	uint64_t interval_ns, timeout_ns, count, size, pattern;
-	uint32_t host; /* to ping; 0: a server that is started here */
+	uint32_t host; /* host to ping; 0: a server that is started here */
 	bool quiet;
-	char path[HOST_PATH]; /* of the graph if none is given */
+	char path[HOST_PATH]; /* of the default graph */
 };
 
 struct icmptest_job {
@@ -45,14 +45,14 @@ struct icmptest_job {
 	int signals;
 	struct watch *watch;
 	uint32_t to;
-	FILE *out, *json; /* out: for people */
+	FILE *out, *json; /* out: for readable output */
 	/*
-	 * From the driver, which may not print, to the main thread: events, each in one piece. The end that is written
-	 * is closed after the last one. Events that find no room are only counted: results are complete all the same.
+	 * From the driver, which may not print, to the main thread: events, each in one piece. The write end is closed
+	 * after the last one. Events without room are only counted: the results are complete all the same.
 	 */
 	int events[2];
 	_Atomic uint64_t unprinted;
-	struct histogram rtt; /* the callbacks', until the run has finished */
+	struct histogram rtt; /* the callbacks' until the run has finished */
 	_Atomic bool done;
 	struct xk_icmptest_result result;
 };
@@ -65,11 +65,10 @@ static const struct options_option icmptest_options[] = {
 	OPTION(NUMBER, struct icmptest_options, size, "size", "N", "bytes of data in each (56)",
 	       .max = XK_ICMPTEST_MAX),
 	OPTION(TIME, struct icmptest_options, interval_ns, "interval", "T",
-	       "from one request to the next: 10us, 200ms, 1s (1s)", .min = 1000),
-	OPTION(TIME, struct icmptest_options, timeout_ns, "timeout", "T", "how long a reply may take (1s)",
-	       .min = 1000),
+	       "time from one request to the next: 10us, 200ms, 1s (1s)", .min = 1000),
+	OPTION(TIME, struct icmptest_options, timeout_ns, "timeout", "T", "maximum time for a reply (1s)", .min = 1000),
 	OPTION(NUMBER, struct icmptest_options, pattern, "pattern", "N",
-	       "what the data is made of, besides its place and the number (0)", .max = UINT8_MAX),
+	       "seed of the data, besides position and sequence number (0)", .max = UINT8_MAX),
 	OPTION(FLAG, struct icmptest_options, quiet, "quiet", NULL, "no line for each reply"),
 	OPTION(FILE, struct icmptest_options, graph, "graph", "FILE", "the protocol graph (graphs/icmptest.dot)"),
 	{ .name = NULL },
@@ -79,8 +78,8 @@ static const struct options_program icmptest_program = {
 	.name = "icmptest",
 	.usage = "[ADDRESS] [OPTION]...",
 	.about = "Sends ICMP echo requests to the host at ADDRESS on the link, and checks every byte of the replies.\n"
-		 "Without ADDRESS it starts a host that answers as well. Anything that answers pings does; of ours,\n"
-		 "`xk run graphs/icmptest.dot` stands on the other end of the link.",
+		 "Without ADDRESS it also starts a host that answers. Any host that answers pings will do, such as\n"
+		 "`xk run graphs/icmptest.dot` on the other end of the link.",
 	.footer = "Exit status: 0 at least one reply, and none corrupt; 1 failure (no reply, a refused graph, a link\n"
 		  "that does not work), 2 misuse.",
 	.options = icmptest_options,
@@ -150,7 +149,7 @@ icmptest_print_event(const struct icmptest_job *job, const struct xk_icmptest_ev
 
 	switch (event->kind) {
 	case XK_ICMPTEST_FAULT:
-		fprintf(job->out, "%s says of seq %" PRIu64 ": %s", xk_host_print((uint32_t)event->from, address),
+		fprintf(job->out, "%s reports for seq %" PRIu64 ": %s", xk_host_print((uint32_t)event->from, address),
 			event->sequence, xk_fault_name(event->fault));
 		if (event->fault == XK_FAULT_TOO_BIG && event->mtu != 0)
 			fprintf(job->out, " (mtu %" PRIu32 ")", event->mtu);
@@ -181,11 +180,11 @@ icmptest_print_summary(const struct icmptest_job *job)
 {
 	const struct xk_icmptest_result *r = &job->result;
 	uint64_t unprinted = atomic_load(&job->unprinted);
-	const char *before = "told by hosts on the way: ";
+	const char *before = "reported by hosts on the route: ";
 	char to[16];
 
 	if (unprinted != 0)
-		fprintf(job->out, "(%" PRIu64 " lines came too fast to be printed)\n", unprinted);
+		fprintf(job->out, "(%" PRIu64 " lines arrived too fast to be printed)\n", unprinted);
 	fprintf(job->out, "\n%s: %" PRIu64 " sent, %" PRIu64 " received, %" PRIu64 " lost (%.3g %%)",
 		xk_host_print(job->to, to), r->sent, r->received, r->lost,
 		r->sent == 0 ? 0.0 : 100.0 * (double)r->lost / (double)r->sent);
@@ -209,7 +208,7 @@ icmptest_print_summary(const struct icmptest_job *job)
 			icmptest_us(histogram_mean(&job->rtt)));
 }
 
-/* Writes the results to job->json, if there is one. Returns 0, or OPTIONS_FAILURE after a message. */
+/* Writes the results to job->json, if set. Returns 0, or OPTIONS_FAILURE after a message. */
 static int
 icmptest_json(struct icmptest_job *job)
 {
@@ -251,19 +250,19 @@ icmptest_json(struct icmptest_job *job)
 /* ---- the main thread ---- */
 
 /*
- * Prints events until the run is over. A signal ends it early, and so does the end of the host that answers. Returns 0,
- * or -EDEADLK: nothing has happened for too long.
+ * Prints events until the run is over. A signal ends it early, and so does the exit of the answering host. Returns 0,
+ * or -EDEADLK if no event has occurred for too long.
  */
 static int
 icmptest_await(struct icmptest_job *job, struct xk_protocol *test)
 {
-	uint64_t limit_ms = (job->options->interval_ns + job->options->timeout_ns) / 1000000 + ICMPTEST_STILL_S * 1000;
+	uint64_t limit_ms = (job->options->interval_ns + job->options->timeout_ns) / 1000000 + ICMPTEST_STUCK_S * 1000;
 	struct pollfd polls[] = { { .fd = job->events[0], .events = POLLIN },
 				  { .fd = job->signals, .events = POLLIN },
 				  { .fd = job->companion.alive, .events = POLLIN } };
 	struct xk_icmptest_event event;
 	uint64_t received_ns = xk_now_ns(test);
-	bool is_told = false;
+	bool is_reported = false;
 	ssize_t got = -1;
 
 	while (got != 0) {
@@ -282,13 +281,13 @@ icmptest_await(struct icmptest_job *job, struct xk_protocol *test)
 		while ((got = read(job->events[0], &event, sizeof(event))) > 0) {
 			if (event.kind == XK_ICMPTEST_REPLY)
 				received_ns = xk_now_ns(test);
-			is_told &= event.kind != XK_ICMPTEST_REPLY;
+			is_reported &= event.kind != XK_ICMPTEST_REPLY;
 			if (!job->options->quiet)
 				icmptest_print_event(job, &event);
 		}
-		if (!is_told && xk_now_ns(test) >= received_ns + ICMPTEST_SILENT_S * UINT64_C(1000000000)) {
-			is_told = true;
-			fprintf(stderr, "icmptest: %s has not answered for %d s%s; going on\n",
+		if (!is_reported && xk_now_ns(test) >= received_ns + ICMPTEST_SILENT_S * UINT64_C(1000000000)) {
+			is_reported = true;
+			fprintf(stderr, "icmptest: %s has not answered for %d s%s; continuing\n",
 				xk_host_print(job->to, to), ICMPTEST_SILENT_S,
 				host_peer_is_gone(&job->host) ? ": its end of the link is gone, as when it is killed"
 							      : "");
@@ -311,7 +310,7 @@ icmptest_explain(const struct icmptest_job *job, int err)
 		fprintf(stderr, "icmptest: %s is on no network of this host (see --set vnet.address=, ip.routes=)\n",
 			to);
 	else if (err == -EDEADLK)
-		fprintf(stderr, "icmptest: nothing happens any more: the engine stands still\n");
+		fprintf(stderr, "icmptest: no more events: the engine is stuck\n");
 	else
 		fprintf(stderr, "icmptest: no pings to %s: %s\n", to, xk_error(err));
 	return OPTIONS_FAILURE;
@@ -342,7 +341,7 @@ icmptest_ping(struct icmptest_job *job)
 		xk_host_print(job->to, to), xk_host_print(job->host.address, from), o->common.link, o->size,
 		host_modes[o->single.mode], host_drivers[o->common.driver]);
 	fflush(job->out);
-	/* not before: the process of the host that answers must not hold it, too */
+	/* not earlier: the process of the answering host must not inherit it */
 	err = pipe2(job->events, O_CLOEXEC | O_NONBLOCK) == 0 ? 0 : -errno;
 	if (err == 0) {
 		fcntl(job->events[1], F_SETPIPE_SZ, ICMPTEST_PIPE);
@@ -360,7 +359,7 @@ icmptest_ping(struct icmptest_job *job)
 	return 0;
 }
 
-/* Starts the watchdog, a thread: only after the last fork, and after the network is made. */
+/* Starts the watchdog, a thread: only after the last fork, and after the network is created. */
 static void
 icmptest_watch(struct icmptest_job *job, struct host_options options[PAIR_ENDS])
 {

@@ -1,18 +1,18 @@
 /*
- * logp.c - measures the LogP parameters of a graph of protocols between two hosts, as Chen and Watson did those of GM, GM+
+ * logp.c - measures the LogP parameters of a graph of protocols between two hosts, as Chen and Watson did for GM, GM+
  * and BIP ("User Level Communication on Alpha Linux Systems"), and predicts bursts of messages from them.
  *
- * A repetition runs each loop in turn, `rounds` batches of each, and takes their medians (logptest.h). T is the time of a
- * batch, until its last answer. Of N messages to the server (b), with work D after each, or of N answers from it (c):
+ * A repetition runs each loop in turn, `rounds` batches of each, and takes the medians (logptest.h). T is the time of a
+ * batch, until its last answer. For N messages to the server (b), with work D after each, or for N answers from it (c):
  *
  *	g(D) = (T(N) - T(N / 2)) / (N / 2)
- *	g(D) = Os + D                   (b), for large D, if no message draws an acknowledgement
- *	g(D) = Os + Or + max(Idle, D)   (b), if each draws one; Os is then that of a message alone, which waits for none
+ *	g(D) = Os + D                   (b), for large D, if messages are not acknowledged
+ *	g(D) = Os + Or + max(Idle, D)   (b), if each is acknowledged; Os is then that of a single message, which does not wait for one
  *	g(D) = Or + D                   (c), for large D
  *	g = g(0)                        (b)
  *	L = RTT / 2 - Os - Or
  *
- * What is shown of each parameter is its median over the repetitions, and the lowest and the highest.
+ * The output has the median of each parameter over the repetitions, and its minimum and maximum.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -26,8 +26,8 @@
 
 enum {
 	LOGP_REPEATS_MAX = 99,
-	LOGP_BYTES = 65536, /* of a batch, at most: what waits on its way should fit into queues */
-	LOGP_WORK_NS = 500, /* the least D is a half of it */
+	LOGP_BYTES = 65536, /* maximum per batch: messages in flight should fit into queues */
+	LOGP_WORK_NS = 500, /* the smallest D is half of it */
 	LOGP_WORKS = 5,     /* D: 0, 1/2, 1, 2 and 4 times g; the last is large */
 	LOGP_BURSTS = 3,
 };
@@ -37,18 +37,18 @@ static const uint32_t logp_bursts[LOGP_BURSTS] = { 2, 8, 32 };
 /* By enum xk_logptest_copies. */
 static const char *const logp_copies[] = { "sender", "nobody", "both", NULL };
 
-/* Times are in nanoseconds, bandwidths in bytes a second. */
+/* Times are in nanoseconds, bandwidths in bytes per second. */
 enum logp_figure {
 	LOGP_HALF_RTT,
 	LOGP_GAP,
 	LOGP_OS,
 	LOGP_OR,
 	LOGP_L,
-	LOGP_CREDIT, /* what a stream gains on RTT + (N - 1) g at its beginning; negative: what it loses */
+	LOGP_CREDIT, /* gain of a stream's start over RTT + (N - 1) g; negative: its loss */
 	LOGP_ONE_WAY,
 	LOGP_PING_PONG,
 	LOGP_BOTH_WAYS,
-	LOGP_BYTE_GAP, /* LogGP's G, a byte's */
+	LOGP_BYTE_GAP, /* LogGP's G, per byte */
 	LOGP_SEND,     /* g(D) of loop (b) */
 	LOGP_RECEIVE = LOGP_SEND + LOGP_WORKS,
 	LOGP_MEASURED = LOGP_RECEIVE + LOGP_WORKS,
@@ -57,9 +57,9 @@ enum logp_figure {
 
 /* A configuration, beside its struct roundtrip_run. */
 struct logp_run {
-	uint32_t messages; /* of a batch */
+	uint32_t messages; /* per batch */
 	uint64_t work_ns[LOGP_WORKS];
-	double answers; /* frames that come back for each message: acknowledgements */
+	double answers; /* frames returned for each message: acknowledgements */
 	unsigned repeats;
 	double samples[LOGP_FIGURES][LOGP_REPEATS_MAX];
 };
@@ -88,7 +88,7 @@ logp_block(struct roundtrip_job *job, struct roundtrip_run *run, const struct xk
 	return 0;
 }
 
-/* The same, and stores how many frames came to the client for each batch. */
+/* The same, and stores the number of frames that reached the client per batch. */
 static int
 logp_count_block(struct roundtrip_job *job, struct roundtrip_run *run, const struct xk_logptest_loop *loop,
 		 struct xk_logptest_times *times, double *frames)
@@ -106,7 +106,7 @@ logp_count_block(struct roundtrip_job *job, struct roundtrip_run *run, const str
 	return status;
 }
 
-/* Runs a loop of N messages, or answers, and of half of them. Stores the times of the first, and the gap. */
+/* Runs a loop of N messages, or answers, and one of half as many. Stores the times of the first, and the gap. */
 static int
 logp_gap(struct roundtrip_job *job, struct roundtrip_run *run, uint32_t messages, const struct xk_logptest_loop *loop,
 	 struct xk_logptest_times *times, double *gap)
@@ -126,7 +126,7 @@ logp_gap(struct roundtrip_job *job, struct roundtrip_run *run, uint32_t messages
 	return status;
 }
 
-/* Plans the work of the loops by a first look at the gap, and finds out whether messages are acknowledged. */
+/* Plans the work of the loops from a first measurement of the gap, and determines whether messages are acknowledged. */
 static int
 logp_prepare(struct roundtrip_job *job, struct roundtrip_run *run, struct logp_run *logp)
 {
@@ -155,7 +155,9 @@ logp_prepare(struct roundtrip_job *job, struct roundtrip_run *run, struct logp_r
 	return 0;
 }
 
-/* Whether the client's g(D) includes an acknowledgement. A few frames in many may have other reasons. */
+/*
+ * Returns true if the client's g(D) includes an acknowledgement. A few frames per many messages may have other reasons.
+ */
 static bool
 logp_is_acknowledged(const struct logp_run *logp)
 {
@@ -163,8 +165,8 @@ logp_is_acknowledged(const struct logp_run *logp)
 }
 
 /*
- * Runs loops (b) and (c), for each D: figures[LOGP_SEND + i] and [LOGP_RECEIVE + i] become g(D), and Os and Or what they
- * are without acknowledgements. Stores T(N) of (b) without work, and g(D) - D of (b) for the largest.
+ * Runs loops (b) and (c), for each D: stores g(D) in figures[LOGP_SEND + i] and [LOGP_RECEIVE + i], and Os and Or as
+ * they are without acknowledgements. Also stores T(N) of (b) without work, and g(D) - D of (b) for the largest D.
  */
 static int
 logp_spin(struct roundtrip_job *job, struct roundtrip_run *run, const struct logp_run *logp,
@@ -193,7 +195,7 @@ logp_spin(struct roundtrip_job *job, struct roundtrip_run *run, const struct log
 	return 0;
 }
 
-/* Makes one repetition. */
+/* Runs one repetition. */
 static int
 logp_repeat(struct roundtrip_job *job, struct roundtrip_run *run, struct logp_run *logp)
 {
@@ -234,7 +236,7 @@ logp_repeat(struct roundtrip_job *job, struct roundtrip_run *run, struct logp_ru
 	return 0;
 }
 
-/* Finds G, by the shortest messages of the same configuration. */
+/* Computes G from the shortest messages of the same configuration. */
 static void
 logp_find_byte_gap(const struct roundtrip_job *job, unsigned index)
 {
@@ -246,7 +248,7 @@ logp_find_byte_gap(const struct roundtrip_job *job, unsigned index)
 			bytes == 0 ? 0 : (logp->samples[LOGP_GAP][i] - least->samples[LOGP_GAP][i]) / bytes;
 }
 
-/* Makes the repetitions, each of all configurations in turn, so that disturbances by the machine affect all of them alike. */
+/* Runs the repetitions, each with all configurations in turn, so that disturbances affect all of them alike. */
 static int
 logp_measure(struct roundtrip_job *job)
 {
@@ -293,13 +295,13 @@ logp_summarize(const struct logp_run *logp, unsigned figure)
 }
 
 /*
- * Returns how long a burst takes until its last message's answer. By LogP, messages follow each other by g, or by an overhead
- * that is greater; the first of them by the overheads alone, as long as the credit lasts. An Os above g is that of lone
- * messages: a stream does not pay for waking its receiver.
+ * Returns the time of a burst until its last message's answer. By LogP, messages follow each other at intervals of g,
+ * or of an overhead that is longer; the first ones at the overheads alone, until the credit is spent. An Os above g is
+ * that of single messages: in a stream, the sender does not pay for waking its receiver.
  *
- * A receiver sends what it has to send at the end of its turn. The first message has a turn of its own, and others gather
- * meanwhile. So the last answer comes behind the acknowledgements of those, one Or each, as far as the sender was not done
- * with them already, which a negative credit shows.
+ * A receiver sends its frames at the end of its turn. The first message has a turn of its own, and others accumulate
+ * meanwhile. The last answer therefore arrives behind the acknowledgements of those, one Or each, unless the sender has
+ * already handled them, which a negative credit shows.
  */
 static double
 logp_predict(const struct logp_run *logp, uint32_t messages)
@@ -373,7 +375,7 @@ logp_json(const struct roundtrip_job *job, struct json *json)
 	}
 }
 
-/* Whether the tables say who copies: it was an option. */
+/* Returns true if the tables have a column for copies: it was an option. */
 static bool
 logp_shows_copies(const struct roundtrip_job *job)
 {
@@ -390,7 +392,7 @@ logp_print_setup(const struct roundtrip_job *job, const struct roundtrip_run *ru
 		fprintf(out, " %-6s", logp_copies[run->copies]);
 }
 
-/* Prints figures of each configuration, in a unit (G: as it is), with the lowest and the highest below. */
+/* Prints figures of each configuration, in a unit (G: unscaled), with the lowest and the highest below. */
 static void
 logp_print_figures(const struct roundtrip_job *job, enum logp_figure first, enum logp_figure last, double unit,
 		   FILE *out)
@@ -470,7 +472,7 @@ static const struct options_option logp_options[] = {
 	OPTION(NUMBERS, struct roundtrip_options, sizes, "size", "N,...", "bytes of a message (8,1024)",
 	       .min = XK_LOGPTEST_MIN, .max = XK_LOGPTEST_MAX),
 	OPTION(CHOICES, struct roundtrip_options, copies, "copies", "WHO,...",
-	       "who copies messages between its own memory and buffers: sender,\n"
+	       "ends that copy messages between their memory and buffers: sender,\n"
 	       "nobody (the sender lends its bytes), both (sender)",
 	       .choices = logp_copies),
 	OPTION(NUMBER, struct roundtrip_options, messages, "messages", "N",
@@ -492,7 +494,7 @@ static const struct options_program logp_program = {
 		 "and\n"
 		 "LogGP's G. Then predicts bursts from them. Any test protocol over messages may be at the graph's "
 		 "top:\n"
-		 "logptest takes its place. Both ends are started here, as by udptest.",
+		 "logptest replaces it. Both ends are started here, as by udptest.",
 	.footer = roundtrip_footer,
 	.options = logp_options,
 	.shared = { { roundtrip_common_options, 0 },

@@ -1,6 +1,6 @@
 /*
- * roundtrip.c - the main of programs that measure with a test protocol in a pair of hosts: makes the ends, has the
- * program's test measure, and reports. Without --server or --client it starts both ends as processes.
+ * roundtrip.c - the main of programs that measure with a test protocol in a pair of hosts: creates the ends, runs the
+ * program's measurement, and reports. Without --server or --client it starts both ends as processes.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -27,7 +27,10 @@ roundtrip_digit(const struct options_numbers *list, size_t *number)
 	return value;
 }
 
-/* Plans each size with each number of channels, and for these each way to copy, mode, number of threads and handoff. */
+/*
+ * Plans each size with each number of channels, and for these each choice of copies, mode, number of threads and
+ * handoff.
+ */
 static bool
 roundtrip_plan(struct roundtrip_job *job)
 {
@@ -49,7 +52,7 @@ roundtrip_plan(struct roundtrip_job *job)
 		run->channels = roundtrip_digit(&o->channels, &number);
 		run->size = roundtrip_digit(&o->sizes, &number);
 		histogram_init(&run->rtt);
-		/* in regular mode there is nothing to hand off */
+		/* a regular mode has no handoffs */
 		if (run->setup.mode != XK_REGULAR || i % o->handoffs.count == 0)
 			job->run_count++;
 	}
@@ -59,7 +62,7 @@ roundtrip_plan(struct roundtrip_job *job)
 
 /* ---- a measurement ---- */
 
-/* 0: the figures do not depend on it. */
+/* Returns the round trip of a cache line, or 0 if the figures do not depend on it. */
 static uint64_t
 roundtrip_line_ns(const struct roundtrip_job *job)
 {
@@ -70,7 +73,7 @@ roundtrip_line_ns(const struct roundtrip_job *job)
 	return machine_cache_line_ns((unsigned)o->cores.value[0], (unsigned)o->cores.value[o->common.drivers]);
 }
 
-/* Measures, ends the pair and reports. If a signal interrupts it, it reports what was measured. */
+/* Measures, ends the pair and reports. After a signal, reports the measurements so far. */
 static int
 roundtrip_measure(struct roundtrip_job *job)
 {
@@ -162,7 +165,7 @@ roundtrip_run_pair(const struct roundtrip_options *options, const struct host_li
 			status = host_capture_check(&ends[i]);
 	if (status != 0)
 		return status;
-	/* The watchdog is a thread, and the network had to be made before there were any. */
+	/* The watchdog is a thread, and the network must be created before there are any. */
 	watch = watch_new(options->test->program->name, &signals, 0);
 	roundtrip_init_job(&job, options, signals);
 	job.server = address;
@@ -179,7 +182,7 @@ roundtrip_run_pair(const struct roundtrip_options *options, const struct host_li
 	return status;
 }
 
-/* Runs both hosts in this process, a lone server, or a lone client of a server that is elsewhere. */
+/* Runs both hosts in this process, a lone server, or a lone client of a server elsewhere. */
 static int
 roundtrip_run_here(const struct roundtrip_options *options, const struct host_link *link, int signals)
 {
@@ -213,7 +216,7 @@ roundtrip_run_here(const struct roundtrip_options *options, const struct host_li
 		if (is_here[i])
 			pair_add_local(&job.pair, i, &roundtrip_end_ops, &ends[i]);
 	}
-	if (status == 0 && both) /* not before: if the graph is refused, the file of --json keeps what is in it */
+	if (status == 0 && both) /* not earlier: if the graph is refused, the file of --json stays unchanged */
 		status = roundtrip_begin(&job);
 	job.server = ends[PAIR_SERVER].host.address;
 	if (status == 0 && options->server) {

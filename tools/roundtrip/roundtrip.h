@@ -1,6 +1,6 @@
 /*
  * roundtrip.h - programs that measure with a test protocol in a pair of hosts: udptest, chantest and logp. They differ
- * by a struct roundtrip_test; the rest of this file is shared by the files of the measurement. Main thread only, except
+ * in a struct roundtrip_test; the rest of this file is shared by the files of the measurement. Main thread only, except
  * where noted.
  */
 #ifndef ROUNDTRIP_H
@@ -20,35 +20,35 @@ struct roundtrip_job;
 struct roundtrip_test {
 	const struct options_program *program; /* fills a struct roundtrip_options */
 	const char *protocol;                  /* the test protocol */
-	bool takes_top;                        /* if the graph has another test protocol, takes its place */
-	/* unless --rounds and --size are given */
+	bool takes_top;                        /* replaces the graph's test protocol, if that is another one */
+	/* defaults of --rounds and --size */
 	uint64_t rounds;
 	struct options_numbers sizes;
-	const char *graph;   /* the default, below graphs/ */
-	const char *message; /* delivered once in each direction: "datagram" */
+	const char *graph;   /* the default, in graphs/ */
+	const char *message; /* name of the unit delivered once in each direction: "datagram" */
 	const char *answer;  /* "echo" */
 	bool has_channels;
 	/*
 	 * Starts the block at the client, which then calls roundtrip_record, roundtrip_lost and, last,
-	 * roundtrip_finished, after it has set, in end->result, error (-ETIMEDOUT, -EHOSTUNREACH, -ENETUNREACH,
-	 * -EMSGSIZE, -ECANCELED, or why there is no session), rounds, lost, late and bad. Returns 0, or -errno: it calls
-	 * none of them.
+	 * roundtrip_finished. Before the last call it sets, in end->result, error (-ETIMEDOUT, -EHOSTUNREACH,
+	 * -ENETUNREACH, -EMSGSIZE, -ECANCELED, or the reason why there is no session), rounds, lost, late and bad.
+	 * Returns 0, or -errno after calling none of them.
 	 */
 	int (*start)(struct xk_protocol *protocol, const struct pair_block *block, struct roundtrip_end *end);
 	/* Measures every configuration, into job->runs or job->own. Returns a status. */
 	int (*measure)(struct roundtrip_job *job);
-	/* Print the results, and write them as elements of an array; also of a measurement that was cut short. */
+	/* Print the results, and write them as elements of an array; also for an interrupted measurement. */
 	void (*print)(const struct roundtrip_job *job, FILE *out);
 	void (*json)(const struct roundtrip_job *job, struct json *json);
 };
 
-/* Runs the program. Returns the status to exit with. */
+/* Runs the program. Returns the exit status. */
 int roundtrip_main(const struct roundtrip_test *test, int argc, char **argv);
 
 /* For any thread, one at a time. argument: the end. */
 void roundtrip_record(void *argument, uint64_t rtt_ns);
 void roundtrip_lost(void *argument, uint64_t waited_ns);
-/* max_packet: the session's longest message; 0: there was none. */
+/* max_packet: the session's longest message; 0: there was no session. */
 void roundtrip_finished(struct roundtrip_end *end, uint32_t max_packet);
 
 /* ---- roundtrip_options.c ---- */
@@ -61,7 +61,7 @@ struct roundtrip_options {
 	const char *preset, *costs; /* after roundtrip_complete: NULL unless the link is simulated */
 	struct options_numbers modes, handoffs, threads, cores, sizes, channels, copies;
 	uint64_t rounds, control, answer, seed;
-	uint64_t repeats, messages; /* logp's */
+	uint64_t repeats, messages; /* for logp */
 	bool server, compiled;
 	struct watch *watch;
 	char path[HOST_PATH]; /* of the default graph */
@@ -72,7 +72,7 @@ extern const char *const roundtrip_handoff_names[]; /* by enum pair_handoff */
 extern const struct options_option roundtrip_common_options[];
 extern const char roundtrip_footer[];
 
-/* Returns whether the end that uses entry `index` of --cores runs on this machine. */
+/* Returns true if the end that uses entry `index` of --cores runs on this machine. */
 bool roundtrip_is_here(const struct roundtrip_options *options, unsigned index);
 
 /* Checks the options, fills in defaults and finds the link. Returns 0, or OPTIONS_MISUSE after a message. */
@@ -85,7 +85,7 @@ struct roundtrip_end {
 	struct host host;
 	struct xk_protocol *test;
 	bool is_client, owns_process;
-	/* of a run; the callbacks write to `woken` last */
+	/* for a run; the callbacks write to `woken` last */
 	int woken;
 	struct pair_result *result;
 	uint32_t max_packet; /* of the session; 0: there was none */
@@ -100,10 +100,10 @@ extern const struct pair_end_ops roundtrip_end_ops;
 struct host_options roundtrip_host_options(const struct roundtrip_options *options, const struct host_link *link,
 					   unsigned which);
 
-/* Starts an end whose host is open. Returns 0, or the status to exit with, after a message. */
+/* Starts an end whose host is open. Returns 0, or the exit status after a message. */
 int roundtrip_end_begin(struct roundtrip_end *end, unsigned which);
 
-/* Stops and frees an end, whether or not it has begun. Returns as host_close. */
+/* Stops and frees an end, whether or not it has begun. Returns like host_close. */
 int roundtrip_end_close(struct roundtrip_end *end);
 
 /* Makes messages leave the driver at these ends only; PAIR_HANDOFF_GRAPH changes nothing. */
@@ -151,10 +151,10 @@ void roundtrip_print_head(const struct roundtrip_job *job, const char *what, FIL
 void roundtrip_print_setup(const struct roundtrip_job *job, const struct roundtrip_run *run, FILE *out);
 void roundtrip_json_setup(const struct roundtrip_job *job, const struct roundtrip_run *run, struct json *json);
 
-/* Writes the results to job->json, if there is one. Returns 0, or OPTIONS_FAILURE after a message. */
+/* Writes the results to job->json, if set. Returns 0, or OPTIONS_FAILURE after a message. */
 int roundtrip_json(struct roundtrip_job *job);
 
-/* The same for a lone server: a run's keys, with the counts of its end since it was started. */
+/* The same for a lone server: a run's keys, with the counts of its end since its start. */
 int roundtrip_json_server(const struct roundtrip_job *job, struct roundtrip_end *end);
 
 #endif

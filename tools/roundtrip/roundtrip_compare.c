@@ -1,10 +1,10 @@
 /*
- * roundtrip_compare.c - measures how long a message takes to a peer and back if the driver hands every message to a
- * thread (regular), if the driver carries messages up itself (IPP), and how much IPP saves. The configurations alternate
- * in short blocks, so that disturbances by the machine affect all of them alike.
+ * roundtrip_compare.c - measures the round trips of messages if the driver hands every message to a thread (regular),
+ * if the driver carries messages up itself (IPP), and the savings of IPP. The configurations alternate in short blocks,
+ * so that disturbances affect all of them alike.
  *
- * What a block does to the machine lasts into the next one: where cores halt, the same configuration takes a fifth less
- * after one that halts them for shorter times. So the order changes from block to block (batches_turn).
+ * The effects of a block on the machine last into the next one: where cores halt, the same configuration takes a fifth
+ * less after one that halts them for shorter times. Therefore the order changes from block to block (batches_turn).
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -14,10 +14,10 @@
 #include "tools/roundtrip/roundtrip.h"
 
 enum {
-	ROUNDTRIP_BLOCKS = 20,    /* of a configuration, unless blocks would be too long */
+	ROUNDTRIP_BLOCKS = 20,    /* per configuration, unless blocks would be too long */
 	ROUNDTRIP_BLOCK_MIN = 50, /* round trips */
 	ROUNDTRIP_BLOCK_MAX = 5000,
-	ROUNDTRIP_WARM_UP = 100, /* at most: as many as are counted */
+	ROUNDTRIP_WARM_UP = 100, /* maximum; no more than are counted */
 };
 
 static int
@@ -80,7 +80,7 @@ roundtrip_progress(const struct roundtrip_job *job, const struct roundtrip_run *
 		dprintf(STDERR_FILENO, "\r\033[K");
 }
 
-/* Runs all configurations of one size and number of channels: a block of each, over and over. */
+/* Runs all configurations of one size and number of channels: a block of each, repeatedly. */
 static int
 roundtrip_compare_size(struct roundtrip_job *job, struct roundtrip_run *runs)
 {

@@ -13,8 +13,8 @@
 
 enum {
 	ROUNDTRIP_STACKS = 64, /* a kernel's default */
-	ROUNDTRIP_LOOK_NS = 1000000000,
-	ROUNDTRIP_STILL_S = 60, /* without a round trip or a loss until the engine counts as stuck */
+	ROUNDTRIP_CHECK_NS = 1000000000,
+	ROUNDTRIP_STUCK_S = 60, /* time without a round trip or a loss until the engine counts as stuck */
 };
 
 /* The default of the test protocols' setting `silence`. */
@@ -30,7 +30,7 @@ roundtrip_record(void *argument, uint64_t rtt_ns)
 	atomic_store_explicit(&end->moves, moves + 1, memory_order_relaxed);
 }
 
-/* The main thread prints: that takes more stack and time than the driver has. */
+/* Leaves printing to the main thread, because it takes more stack and time than the driver has. */
 void
 roundtrip_lost(void *argument, uint64_t waited_ns)
 {
@@ -57,13 +57,13 @@ roundtrip_report_losses(struct roundtrip_end *end, uint64_t reported)
 	uint64_t ms = atomic_load_explicit(&end->waited_ns, memory_order_relaxed) / 1000000;
 
 	if (losses > reported && end->all_losses == 0)
-		fprintf(stderr, "%s: a message was lost: no %s within %" PRIu64 " ms; going on\n",
+		fprintf(stderr, "%s: a message was lost: no %s within %" PRIu64 " ms; continuing\n",
 			end->kind->program->name, end->kind->answer, ms);
 	end->all_losses += losses - reported;
 	return losses;
 }
 
-/* Returns how long the server may be silent: the test protocol's setting and the second between two looks at it. */
+/* Returns the maximum silence of the server: the test protocol's setting plus the second between two checks of it. */
 static uint64_t
 roundtrip_silence_ns(const struct roundtrip_end *end)
 {
@@ -76,12 +76,12 @@ roundtrip_silence_ns(const struct roundtrip_end *end)
 		given = xk_graph_attribute_find(&graph->nodes[node].attributes, "silence");
 	if (given != NULL)
 		xk_time_parse(given->value, &ns);
-	return ns + ROUNDTRIP_LOOK_NS;
+	return ns + ROUNDTRIP_CHECK_NS;
 }
 
 /*
  * Waits for the run to finish. Returns 0, -ECANCELED if stop became readable, -ETIMEDOUT if the server was silent for
- * too long (without a loss or an answer, as a call that waits), -EDEADLK if a minute passed in vain.
+ * too long (no loss and no answer, as for a waiting call), -EDEADLK if a minute passed without progress.
  */
 static int
 roundtrip_await(struct roundtrip_end *end, int stop)
@@ -105,7 +105,7 @@ roundtrip_await(struct roundtrip_end *end, int stop)
 			return -ETIMEDOUT;
 		still_s = ready == 0 && moved == moves ? still_s + 1 : 0;
 		moves = moved;
-		if (still_s == ROUNDTRIP_STILL_S)
+		if (still_s == ROUNDTRIP_STUCK_S)
 			return -EDEADLK;
 	}
 	roundtrip_report_losses(end, reported);
@@ -120,15 +120,15 @@ struct roundtrip_watch {
 	bool stopped;
 };
 
-enum { ROUNDTRIP_LOOK_EVERY = 1 << 10 /* steps of the world, at the descriptor `stop` */ };
+enum { ROUNDTRIP_POLL_STEPS = 1 << 10 /* number of the world's steps between two polls of `stop` */ };
 
 static bool
-roundtrip_goes_on(void *context)
+roundtrip_continues(void *context)
 {
 	struct roundtrip_watch *watch = context;
 	struct pollfd stop = { .fd = watch->stop, .events = POLLIN };
 
-	if (++watch->steps % ROUNDTRIP_LOOK_EVERY == 0)
+	if (++watch->steps % ROUNDTRIP_POLL_STEPS == 0)
 		watch->stopped = poll(&stop, 1, 0) > 0;
 	return !watch->stopped && !atomic_load_explicit(&watch->end->done, memory_order_acquire);
 }
@@ -137,7 +137,7 @@ static int
 roundtrip_simulate(struct roundtrip_end *end, int stop)
 {
 	struct roundtrip_watch watch = { .end = end, .stop = stop };
-	bool ended = host_world_run(&end->host, roundtrip_goes_on, &watch);
+	bool ended = host_world_run(&end->host, roundtrip_continues, &watch);
 
 	roundtrip_report_losses(end, 0);
 	if (watch.stopped)
@@ -145,7 +145,10 @@ roundtrip_simulate(struct roundtrip_end *end, int stop)
 	return ended ? 0 : -EDEADLK;
 }
 
-/* Adds a limit under which a link may carry nothing: DPDK's vhost does not say that it cannot map the client's memory. */
+/*
+ * Appends a limit under which a link may carry nothing: DPDK's vhost does not report that it cannot map the client's
+ * memory.
+ */
 static void
 roundtrip_add_limit(char *why)
 {
@@ -158,7 +161,7 @@ roundtrip_add_limit(char *why)
 			 (unsigned long)(limit.rlim_cur >> 20));
 }
 
-/* Writes into result->why what its error means. */
+/* Writes the meaning of result->error into result->why. */
 static void
 roundtrip_explain(const struct roundtrip_end *end, const struct pair_block *block, struct pair_result *result)
 {
@@ -173,7 +176,7 @@ roundtrip_explain(const struct roundtrip_end *end, const struct pair_block *bloc
 						       : "");
 	else if (result->error == -EHOSTUNREACH)
 		snprintf(why, PAIR_WHY,
-			 "nobody on the link has the address %s and runs this graph (is %s --server running?)", host,
+			 "no host on the link has the address %s and runs this graph (is %s --server running?)", host,
 			 program);
 	else if (result->error == -ENETUNREACH)
 		snprintf(why, PAIR_WHY, "%s is on no network of this host (see --set vnet.address=, ip.routes=)", host);
@@ -181,7 +184,7 @@ roundtrip_explain(const struct roundtrip_end *end, const struct pair_block *bloc
 		snprintf(why, PAIR_WHY, "this graph sends at most %" PRIu32 " bytes in a message, not %" PRIu32,
 			 end->max_packet, block->size);
 	else if (result->error == -EDEADLK)
-		snprintf(why, PAIR_WHY, "nothing happens any more: the engine stands still");
+		snprintf(why, PAIR_WHY, "no more events: the engine is stuck");
 	else
 		snprintf(why, PAIR_WHY, "no session to %s: %s", host, xk_error(result->error));
 	if (result->error == -ETIMEDOUT || result->error == -EHOSTUNREACH)
@@ -224,7 +227,7 @@ roundtrip_set_handoff(struct roundtrip_end *end, enum pair_handoff handoff)
 		xk_edge_watch(edge, XK_WATCH_EXPLICIT, leaves ? XK_WATCH_EXPLICIT : 0);
 		edge->never = !leaves;
 		edge->budget_ns = 0;
-		/* The test protocol and those that its calls go through may park their caller. */
+		/* The test protocol, and protocols that its calls go through, may park their caller. */
 		for (struct xk_protocol *p = end->test; p != NULL;) {
 			p->resume = leaves ? XK_RESUME_THREAD : XK_RESUME_DRIVER;
 			p = p->lower_count > 0 && (xk_lower(p, 0)->type->offers & XK_RPC) ? xk_lower(p, 0) : NULL;
@@ -288,7 +291,7 @@ roundtrip_end_close(struct roundtrip_end *end)
 	int status = host_close(&end->host);
 
 	if (end->all_losses > 1)
-		fprintf(stderr, "%s: %" PRIu64 " messages were lost in all, those of the warm-up among them\n",
+		fprintf(stderr, "%s: %" PRIu64 " messages were lost in all, including the warm-up\n",
 			end->kind->program->name, end->all_losses);
 	if (end->woken >= 0)
 		close(end->woken);
@@ -333,8 +336,8 @@ roundtrip_host_options(const struct roundtrip_options *options, const struct hos
 			host.yields |= cores->value[i] == cores->value[j] && roundtrip_is_here(options, i) &&
 				       roundtrip_is_here(options, j);
 	/*
-	 * Each channel's caller holds a stack while it waits, callers of the previous block may not have given theirs
-	 * back, and other work takes some.
+	 * Each channel's caller holds a stack while it waits, callers of the previous block may not have returned
+	 * theirs, and other work takes some.
 	 */
 	for (unsigned i = 0; i < options->channels.count; i++)
 		if (options->channels.value[i] > channels)

@@ -13,40 +13,39 @@ static const char *const roundtrip_handoffs[] = { "none", "client", "server", "b
 const char *const roundtrip_handoff_names[] = { "none", "client", "server", "both", "graph" };
 
 const struct options_option roundtrip_common_options[] = {
-	OPTION(FLAG, struct roundtrip_options, server, "server", NULL, "be only a server, until SIGINT or SIGTERM"),
+	OPTION(FLAG, struct roundtrip_options, server, "server", NULL, "run only a server, until SIGINT or SIGTERM"),
 	OPTION(HOST, struct roundtrip_options, client, "client", "ADDRESS",
-	       "be only a client, of the server at this address (10.77.0.2)"),
+	       "run only a client of the server at this address (10.77.0.2)"),
 	OPTION(TEXT, struct roundtrip_options, far, "far", "COMMAND",
 	       "start the server on another machine, by --far 'ssh MACHINE'; this\n"
 	       "program must have the same path there"),
 	OPTION(CHOICES, struct roundtrip_options, modes, "mode", "MODE,...",
-	       "who carries an arriving message up the graph:\n"
-	       "regular: a thread, given it by the driver\n"
+	       "carrier of arriving messages up the graph:\n"
+	       "regular: a thread, to which the driver gives them\n"
 	       "ipp: the driver itself (default: each is run; a lone server: ipp)",
 	       .choices = host_modes),
 	OPTION(CHOICES, struct roundtrip_options, handoffs, "handoff", "END,...",
-	       "where messages leave the driver for a thread, below the test\n"
-	       "protocol: none, client, server, both (default: as the graph says)",
+	       "ends at which messages leave the driver for a thread, below the test\n"
+	       "protocol: none, client, server, both (default: as in the graph)",
 	       .choices = roundtrip_handoffs),
 	OPTION(NUMBERS, struct roundtrip_options, threads, "threads", "N,...",
 	       "input threads in regular mode, size of the pool in ipp (1)", .min = 1, .max = HOST_THREADS_MAX),
 	OPTION(NUMBERS, struct roundtrip_options, cores, "cores", "A,B",
 	       "cores of client and server with their threads (0,1); with\n"
-	       "--drivers N these are for all drivers of each, or 2N: the client's\n"
+	       "--drivers N, for all drivers of each, or 2N: the client's\n"
 	       "first, second, ..., then the server's (one after the other)",
 	       .max = HOST_CORES_MAX),
-	OPTION(FILE, struct roundtrip_options, graph, "graph", "FILE",
-	       "the protocol graph (that of the program's name in graphs/)"),
+	OPTION(FILE, struct roundtrip_options, graph, "graph", "FILE", "the protocol graph (graphs/PROGRAM.dot)"),
 	OPTION(NUMBER, struct roundtrip_options, seed, "seed", "S",
-	       "of --link sim: the same seed gives the same run (1)", .max = UINT64_MAX),
+	       "with --link sim: the same seed gives the same run (1)", .max = UINT64_MAX),
 	OPTION(TEXT, struct roundtrip_options, preset, "preset", "NAME",
-	       "of --link sim: what the link is like (ethernet10):\n"
-	       "a name, and what is otherwise: myrinet,mtu=16000"),
+	       "with --link sim: the kind of link (ethernet10):\n"
+	       "a name, and changes to it: myrinet,mtu=16000"),
 	OPTION(TEXT, struct roundtrip_options, costs, "costs", "COSTS",
-	       "of --link sim: what threads and stacks cost (decstation):\n"
-	       "a name, and what is otherwise: modern,thread_switch=5us"),
+	       "with --link sim: the costs of threads and stacks (decstation):\n"
+	       "a name, and changes to it: modern,thread_switch=5us"),
 	OPTION(FLAG, struct roundtrip_options, compiled, "compiled", NULL,
-	       "with the graph inside a program that is made for it"),
+	       "with the graph inside a program made for it"),
 	OPTION(NUMBER, struct roundtrip_options, control, "control", NULL, NULL, .max = INT32_MAX),
 	OPTION(NUMBER, struct roundtrip_options, answer, "answer", NULL, NULL, .max = INT32_MAX),
 	OPTION(TEXT, struct roundtrip_options, end, "end", NULL, NULL),
@@ -63,7 +62,7 @@ roundtrip_is_here(const struct roundtrip_options *options, unsigned index)
 	return options->far == NULL || options->cores.count == 1 || is_server == (index >= options->cores.count / 2);
 }
 
-/* Makes a core for each driver of what was given: the client's, then the server's. */
+/* Fills in a core for each driver from the given ones: the client's, then the server's. */
 static int
 roundtrip_complete_cores(struct roundtrip_options *options)
 {
@@ -71,15 +70,15 @@ roundtrip_complete_cores(struct roundtrip_options *options)
 	unsigned drivers = (unsigned)options->common.drivers, core = 0;
 	uint64_t client = cores->value[0], server = cores->value[cores->count < 2 ? 0 : 1];
 
-	static_assert(2 * (int)HOST_DRIVERS_MAX <= (int)OPTIONS_LIST, "--cores names one for each driver");
+	static_assert(2 * (int)HOST_DRIVERS_MAX <= (int)OPTIONS_LIST, "--cores has room for one per driver");
 	if (cores->count > 2 && cores->count != 2 * drivers)
 		return options_misuse(options->test->program,
-				      "--cores takes two: the client's and the server's; or, with --drivers N, 2N");
+				      "--cores takes two cores, the client's and the server's, or 2N with --drivers N");
 	for (unsigned i = 0; i < cores->count; i++)
 		if (roundtrip_is_here(options, i) && !host_has_core(options->test->program, cores->value[i]))
 			return OPTIONS_MISUSE;
 	if (cores->count == 0) {
-		/* one core after the other, and the first again if there are not enough */
+		/* one core after the other, starting again if there are not enough */
 		for (; cores->count < 2 * drivers; core = (core + 1) % (HOST_CORES_MAX + 1))
 			if (machine_has_core(core))
 				cores->value[cores->count++] = core;
@@ -98,7 +97,7 @@ roundtrip_check_ends(const struct roundtrip_options *options)
 	if ((options->server) + (options->client != 0) + (options->far != NULL) > 1)
 		return options_misuse(program, "--server, --client and --far exclude each other");
 	if (options->answer != 0 && options->answer != sizeof(struct pair_answer))
-		return options_misuse(program, "this program and the client's are not the same build");
+		return options_misuse(program, "this program and the client's are different builds");
 	if (options->server && options->modes.count > 1)
 		return options_misuse(program, "a lone --server runs in one --mode");
 	if (options->server && options->threads.count > 1)
@@ -117,7 +116,7 @@ roundtrip_complete_simulated(struct roundtrip_options *options, const struct hos
 	char why[XK_SIM_COSTS_WHY];
 
 	if (!link->simulated && (options->preset != NULL || options->costs != NULL))
-		return options_misuse(program, "--preset and --costs are of --link sim");
+		return options_misuse(program, "--preset and --costs need --link sim");
 	if (!link->simulated)
 		return 0;
 	if (options->preset == NULL)

@@ -1,4 +1,4 @@
-/* roundtrip_report.c - the results: a table for people, JSON for programs. */
+/* roundtrip_report.c - the results: a table for readers, JSON for programs. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -148,8 +148,8 @@ roundtrip_json_server(const struct roundtrip_job *job, struct roundtrip_end *end
 /* A run as the table shows it. */
 struct roundtrip_row {
 	double us50, us90, us99; /* percentiles of the round trip */
-	double switches;         /* voluntary, of everything that was measured, per message delivered */
-	double rate;             /* round trips a second */
+	double switches;         /* voluntary, on all threads, per message delivered */
+	double rate;             /* round trips per second */
 };
 
 static struct roundtrip_row
@@ -175,7 +175,7 @@ roundtrip_handoff_text(const struct roundtrip_run *run)
 	return run->setup.mode == XK_REGULAR ? "-" : roundtrip_handoff_names[run->setup.handoff];
 }
 
-/* "core 0", "cores 0,1" */
+/* Writes "core 0" or "cores 0,1", and returns text. */
 static const char *
 roundtrip_cores(const struct roundtrip_options *o, unsigned which, char *text, size_t size)
 {
@@ -188,7 +188,7 @@ roundtrip_cores(const struct roundtrip_options *o, unsigned which, char *text, s
 	return text;
 }
 
-/* The times of simulated hosts are the model's, on any machine. */
+/* Prints the head. The times of simulated hosts are the model's, on any machine. */
 void
 roundtrip_print_head(const struct roundtrip_job *job, const char *what, FILE *out)
 {
@@ -202,7 +202,7 @@ roundtrip_print_head(const struct roundtrip_job *job, const char *what, FILE *ou
 		fprintf(out, "%s over %s, driver %s, client on %s, server on %s%s\n\n", what, o->common.link,
 			host_drivers[o->common.driver], roundtrip_cores(o, PAIR_CLIENT, client, sizeof(client)),
 			roundtrip_cores(o, PAIR_SERVER, server, sizeof(server)),
-			job->machine.sanitized ? " (sanitizers: times mean nothing)" : "");
+			job->machine.sanitized ? " (sanitizers: times are meaningless)" : "");
 }
 
 static void
@@ -215,7 +215,7 @@ roundtrip_print_columns(const struct roundtrip_test *test, FILE *out)
 		test->has_channels ? "   a second" : "");
 }
 
-/* Prints the columns that a run's line begins with in every table. */
+/* Prints the first columns of a run's line in every table. */
 static void
 roundtrip_print_size(const struct roundtrip_job *job, const struct roundtrip_run *run, FILE *out)
 {
@@ -245,7 +245,7 @@ roundtrip_print_run(const struct roundtrip_job *job, const struct roundtrip_run 
 }
 
 /*
- * Returns the regular run that run, of IPP, is compared with: of the same size, channels and threads. NULL: run is
+ * Returns the regular run to compare with run, of IPP: of the same size, channels and threads. Returns NULL if run is
  * regular itself, or one of the two was not measured.
  */
 static const struct roundtrip_run *
@@ -261,7 +261,7 @@ roundtrip_regular_of(const struct roundtrip_job *job, const struct roundtrip_run
 	return NULL;
 }
 
-/* Prints what IPP saved. Returns whether anything was compared. */
+/* Prints the savings of IPP. Returns true if anything was compared. */
 static bool
 roundtrip_print_savings(const struct roundtrip_job *job, FILE *out)
 {
@@ -290,7 +290,7 @@ roundtrip_print_savings(const struct roundtrip_job *job, FILE *out)
 	return begun;
 }
 
-/* Warns of IPP runs that were worse than regular ones in the 99th percentile or the rate, by what the table shows. */
+/* Warns of IPP runs that were worse than regular ones in the 99th percentile or the rate, as the table shows them. */
 static void
 roundtrip_print_losses(const struct roundtrip_job *job, FILE *out)
 {

@@ -1,6 +1,6 @@
 /*
  * roundtrip_tests.c - the programs udptest and chantest, by their protocols: udptest's client sends its next request
- * from demux; on each channel of chantest's, a shepherd calls and waits for the reply, one call after the other.
+ * from demux; on each of chantest's channels, a shepherd calls and waits for the reply, one call after the other.
  */
 #include "protocols/test/chantest.h"
 #include "protocols/test/udptest.h"
@@ -8,8 +8,8 @@
 #include "tools/roundtrip/roundtrip.h"
 
 #define ROUNDTRIP_ROUNDS                                                                                               \
-	OPTION(NUMBER, struct roundtrip_options, rounds, "rounds", "N",                                                \
-	       "round trips that are counted, of each size and mode (10000)", .min = 1, .max = 1000000000)
+	OPTION(NUMBER, struct roundtrip_options, rounds, "rounds", "N", "round trips for each size and mode (10000)",  \
+	       .min = 1, .max = 1000000000)
 
 static const struct options_option udptest_options[] = {
 	ROUNDTRIP_ROUNDS,
@@ -93,7 +93,7 @@ static const struct options_program chantest_program = {
 	.name = "chantest",
 	.usage = "[OPTION]...",
 	.about = "Measures remote procedure calls between two hosts: a request goes up the server's protocol graph,\n"
-		 "and with its reply the caller goes on. Without --server or --client both ends are started here, as\n"
+		 "and its reply resumes the caller. Without --server or --client both ends are started here, as\n"
 		 "two processes, and the modes are compared in short alternating blocks. With --handoff none or\n"
 		 "server the driver itself resumes the caller, with client or both a thread does.",
 	.footer = roundtrip_footer,
@@ -105,7 +105,7 @@ static const struct options_program chantest_program = {
 static void
 chantest_failed(void *argument, int err, uint64_t waited_ns)
 {
-	(void)err; /* the result has the one that ends the run */
+	(void)err; /* the result has the error that ends the run */
 	roundtrip_lost(argument, waited_ns);
 }
 

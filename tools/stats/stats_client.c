@@ -61,9 +61,12 @@ stats_address(const char *name, bool make, struct sockaddr_un *address, char *wh
 
 /* ---- all hosts ---- */
 
-/* Never waits. A socket that refuses was a killed host's: a live host listens before its socket gets its name. */
+/*
+ * Returns true if the host runs. Never waits. A socket that refuses was a killed host's, because a live host listens
+ * before its socket gets its name.
+ */
 static bool
-stats_is_there(const char *name)
+stats_is_running(const char *name)
 {
 	struct sockaddr_un address;
 	char why[STATS_WHY];
@@ -101,7 +104,7 @@ stats_list(struct stats_hosts *hosts, char *why, size_t size)
 	}
 	while ((entry = readdir(entries)) != NULL && hosts->count < STATS_HOSTS) {
 		name = hosts->names[hosts->count];
-		if (stats_name_of(entry->d_name, name) && stats_is_there(name))
+		if (stats_name_of(entry->d_name, name) && stats_is_running(name))
 			hosts->count++;
 	}
 	closedir(entries);
@@ -130,15 +133,15 @@ stats_choose(const struct stats_hosts *hosts, const char *wanted, const char **n
 	if (hosts->count == 0)
 		snprintf(why, size, "no host runs here: start one with `xk run GRAPH`");
 	else if (meant == 0)
-		snprintf(why, size, "no host is called %.40s: `xk stats --list` lists those that run", wanted);
+		snprintf(why, size, "no host is called %.40s: `xk stats --list` lists the running hosts", wanted);
 	else
-		snprintf(why, size, "%u hosts may be meant: `xk stats --list` lists them", meant);
+		snprintf(why, size, "%u hosts match: `xk stats --list` lists them", meant);
 	return meant == 0 ? -ENOENT : -ENOTUNIQ;
 }
 
 /* ---- one host ---- */
 
-/* Reads at most STATS_DOCUMENT bytes and a chunk. 0 or -errno. */
+/* Reads the answer, up to about STATS_DOCUMENT bytes. Returns 0 or -errno. */
 static int
 stats_read(int fd, char **text)
 {
@@ -197,7 +200,7 @@ stats_ask(const char *name, const char *form, unsigned period_ms, char **text, c
 		return 0;
 	snprintf(why, size, "%s: %s", name,
 		 err == -EAGAIN       ? "it does not answer"
-		 : err == -ECONNRESET ? "it has ended or hung up before all was told"
+		 : err == -ECONNRESET ? "it ended or hung up in the middle of its answer"
 				      : xk_error(err));
 	free(*text);
 	*text = NULL;

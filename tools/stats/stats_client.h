@@ -1,13 +1,13 @@
 /*
- * stats_client.h - where running hosts offer their counts, and how they are asked.
+ * stats_client.h - finds running hosts that offer their counts, and asks them.
  *
  * A host listens at a socket of its own in the user's run-time directory (platform/private.h): xkstats-NAME.sock. A
- * client writes a line, and reads the answer until its end (stats_server.c, stats_print.c):
+ * client writes a line, and reads the answer to its end (stats_server.c, stats_print.c):
  *
- *     stats SECONDS    the JSON document at once; edges are counted for so many seconds from then on (0: no change)
- *     json MS          the same document after so many milliseconds, during which edges are counted
- *     text MS          tables with the rates of that time
- *     line MS          a row for a list of hosts
+ * stats SECONDS    the JSON document at once; edges are counted for SECONDS from now on (0: no change)
+ * json MS          the same document after MS milliseconds, during which edges are counted
+ * text MS          tables with the rates of that time
+ * line MS          a row for a list of hosts
  *
  * All answers but the first end with a zero byte; without it, they are incomplete.
  */
@@ -19,9 +19,9 @@
 #include <sys/un.h>
 
 enum {
-	STATS_NAME = 64,          /* size of a host's name, with its end */
+	STATS_NAME = 64,          /* size of a host's name, with its NUL */
 	STATS_REQUEST = 32,       /* longest request */
-	STATS_SECONDS_MAX = 60,   /* edges are counted for after one request */
+	STATS_SECONDS_MAX = 60,   /* maximum time that edges are counted after one request */
 	STATS_PERIOD_MAX = 50000, /* longest period, in milliseconds */
 	STATS_DOCUMENT = 8 << 20, /* longest answer */
 	STATS_HOSTS = 256,
@@ -36,25 +36,33 @@ struct stats_hosts {
 	char names[STATS_HOSTS][STATS_NAME];
 };
 
-/* Returns whether name may be a host's: letters, digits, '_', '-', '.'; not too long. */
+/* Returns true if name may be a host's: letters, digits, '_', '-', '.'; not too long. */
 bool stats_is_name(const char *name);
 
-/* Finds a host's name in the name of its socket. False: it is no such socket. */
+/* Extracts a host's name from the name of its socket. Returns false if file is not such a socket. */
 bool stats_name_of(const char *file, char name[STATS_NAME]);
 
-/* Finds the address of the host called name. make: as private_directory. 0, or -errno and why. */
+/*
+ * Finds the address of the host called name. make: as in private_directory. Returns 0, or -errno with the reason in
+ * why.
+ */
 int stats_address(const char *name, bool make, struct sockaddr_un *address, char *why, size_t size);
 
-/* Lists the running hosts by name, and removes sockets that killed hosts have left. 0, or -errno and why. */
+/*
+ * Lists the running hosts by name, and removes sockets left by killed hosts. Returns 0, or -errno with the reason in
+ * why.
+ */
 int stats_list(struct stats_hosts *hosts, char *why, size_t size);
 
 /*
- * Finds the host that `wanted` means: a name, or a beginning or number at the end that only one name has; NULL: the
- * only host. 0; or -ENOENT, -ENOTUNIQ and why.
+ * Finds the host that `wanted` means: a name, a prefix of only one name, or the number at the end of only one name;
+ * NULL: the only host. Returns 0, or -ENOENT or -ENOTUNIQ with the reason in why.
  */
 int stats_choose(const struct stats_hosts *hosts, const char *wanted, const char **name, char *why, size_t size);
 
-/* Asks a host for a form (json, text, line). 0 and *text, to be freed; or -errno and why. */
+/*
+ * Requests a form (json, text, line) from a host. Returns 0 and *text, to be freed, or -errno with the reason in why.
+ */
 int stats_ask(const char *name, const char *form, unsigned period_ms, char **text, char *why, size_t size);
 
 #endif

@@ -18,7 +18,7 @@ struct draw_notes {
 	const json_t *stats;
 };
 
-/* Fills in the next row of note, which begins empty; one too many is left out. */
+/* Fills in the next row of note, which is empty at first; drops the row if there is no room. */
 __attribute__((format(printf, 2, 3))) static void
 note_add(struct xk_graph_note *note, const char *format, ...)
 {
@@ -34,7 +34,7 @@ note_add(struct xk_graph_note *note, const char *format, ...)
 	va_end(arguments);
 }
 
-/* "12,345,678" */
+/* Formats a count as "12,345,678". */
 static const char *
 note_count(uint64_t count, char text[32])
 {
@@ -50,7 +50,7 @@ note_count(uint64_t count, char text[32])
 	return text;
 }
 
-/* Returns a count in an object in value; 0 if it is missing or no count. */
+/* Returns a count in an object in value, or 0 if it is missing or not a count. */
 static uint64_t
 note_get(const json_t *value, const char *object, const char *key)
 {
@@ -99,7 +99,7 @@ note_time(struct xk_graph_note *note, const json_t *value)
 }
 
 static void
-note_ways(struct xk_graph_note *note, const json_t *value)
+note_messages(struct xk_graph_note *note, const json_t *value)
 {
 	uint64_t up = note_get(value, "up", "messages"), down = note_get(value, "down", "messages");
 	char text[2][32];
@@ -108,7 +108,7 @@ note_ways(struct xk_graph_note *note, const json_t *value)
 		note_add(note, "%s up, %s down", note_count(up, text[0]), note_count(down, text[1]));
 }
 
-/* A node has the times, an edge the counts: a node's are the sums of its edges'. */
+/* Adds the times to a node, but the counts to its edges: a node's counts are the sums of its edges'. */
 static void
 note_node(const struct xk_graph_notes *self, const char *name, struct xk_graph_note *note)
 {
@@ -125,7 +125,7 @@ note_node(const struct xk_graph_notes *self, const char *name, struct xk_graph_n
 	share = json_object_get(node, "share");
 	if (json_is_number(share)) {
 		note_add(note, "%.1f %% of the time", 100 * json_number_value(share));
-		/* the root, since among many protocols each has little */
+		/* the square root, because with many protocols each has a small share */
 		note->heat = sqrt(fmin(fmax(json_number_value(share), 0), 1));
 	}
 	note_time(note, node);
@@ -146,7 +146,7 @@ note_edge(const struct xk_graph_notes *self, const char *upper, const char *lowe
 		if (strcmp(note_string(edge, "upper"), upper) != 0 || strcmp(note_string(edge, "lower"), lower) != 0 ||
 		    strcmp(note_string(edge, "role"), role) != 0)
 			continue;
-		note_ways(note, edge);
+		note_messages(note, edge);
 		note_handoffs(note, edge);
 		return;
 	}
@@ -159,13 +159,13 @@ note_title(const struct xk_graph_notes *self, struct xk_graph_note *note)
 
 	note_add(note, "%.60s: mode %.10s, driver %.10s", note_string(stats, "host"), note_string(stats, "mode"),
 		 note_string(stats, "driver"));
-	note_add(note, "messages and times of %.1f s, drops and handoffs of all its time",
+	note_add(note, "messages and times of %.1f s, drops and handoffs since the start",
 		 json_number_value(json_object_get(stats, "counted_ns")) / 1e9);
 }
 
-/* ---- from a host, or a file ---- */
+/* ---- reading from a host, or a file ---- */
 
-/* Asks the host that `wanted` means. NULL, and why. */
+/* Asks the host that `wanted` means. Returns NULL, with the reason in why, on failure. */
 static json_t *
 stats_read_host(const char *wanted, char *why, size_t size)
 {
@@ -200,7 +200,7 @@ stats_read(const char *from, char *why, size_t size)
 	if (stats == NULL || json_is_array(json_object_get(stats, "protocols")))
 		return stats;
 	json_decref(stats);
-	snprintf(why, size, "--stats %.200s: it is not what `xk stats --json` writes", from);
+	snprintf(why, size, "--stats %.200s: not an output of `xk stats --json`", from);
 	return NULL;
 }
 

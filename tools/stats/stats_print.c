@@ -14,10 +14,10 @@
 #include "xkernel/engine/where.h"
 #include "xkernel/trace.h"
 
-enum { TELL_NAME = 24, TELL_EDGE = 2 * 64 + 8, TELL_PARKED = 32 };
+enum { PRINT_NAME = 24, PRINT_EDGE = 2 * 64 + 8, PRINT_PARKED = 32 };
 
 static uint64_t
-tell_load(_Atomic uint64_t *count)
+print_load(_Atomic uint64_t *count)
 {
 	return atomic_load_explicit(count, memory_order_relaxed);
 }
@@ -25,62 +25,62 @@ tell_load(_Atomic uint64_t *count)
 /* ---- sums ---- */
 
 /*
- * Messages across an edge; or those that came to a protocol from below and above, with handoffs at the edges below it.
+ * Messages across an edge; or those that reached a protocol from below and above, with handoffs at the edges below it.
  */
-struct tell_sum {
+struct print_sum {
 	struct {
 		uint64_t messages, timed, ns;
 	} crossed[XK_DIRECTIONS];
 	uint64_t handoffs[XK_HANDOFF_REASONS];
-	double busy_ns; /* time of all messages, estimated from those that were timed */
+	double busy_ns; /* time of all messages, estimated from the timed ones */
 };
 
-/* Adds what crossed an edge upward, with handoffs, or downward. */
+/* Adds the messages that crossed an edge upward, with handoffs, or downward. */
 static void
-tell_add(struct tell_sum *sum, struct xk_edge *edge, enum xk_direction direction)
+print_add(struct print_sum *sum, struct xk_edge *edge, enum xk_direction direction)
 {
-	uint64_t messages = tell_load(&edge->counts[direction].messages),
-		 timed = tell_load(&edge->counts[direction].timed);
-	uint64_t ns = tell_load(&edge->counts[direction].ns);
+	uint64_t messages = print_load(&edge->counts[direction].messages),
+		 timed = print_load(&edge->counts[direction].timed);
+	uint64_t ns = print_load(&edge->counts[direction].ns);
 
 	sum->crossed[direction].messages += messages;
 	sum->crossed[direction].timed += timed;
 	sum->crossed[direction].ns += ns;
 	sum->busy_ns += timed == 0 ? 0 : (double)ns / (double)timed * (double)messages;
 	for (unsigned i = 0; direction == XK_UP && i < XK_HANDOFF_REASONS; i++)
-		sum->handoffs[i] += tell_load(&edge->handoffs[i]);
+		sum->handoffs[i] += print_load(&edge->handoffs[i]);
 }
 
-/* Sums over all edges: what came to p (NULL: to every protocol). */
-static struct tell_sum
-tell_sum_of(const struct host *host, const struct xk_protocol *p)
+/* Sums over all edges the messages that reached p (NULL: every protocol). */
+static struct print_sum
+print_sum_of(const struct host *host, const struct xk_protocol *p)
 {
-	struct tell_sum sum = { .busy_ns = 0 };
+	struct print_sum sum = { .busy_ns = 0 };
 
 	for (struct xk_protocol *upper = xk_kernel_first(host->kernel); upper != NULL; upper = upper->next)
 		for (unsigned i = 0; i < upper->lower_count; i++) {
 			if (p == NULL || upper == p)
-				tell_add(&sum, upper->lowers[i], XK_UP);
+				print_add(&sum, upper->lowers[i], XK_UP);
 			if (p == NULL || upper->lowers[i]->lower == p)
-				tell_add(&sum, upper->lowers[i], XK_DOWN);
+				print_add(&sum, upper->lowers[i], XK_DOWN);
 		}
 	return sum;
 }
 
-static struct tell_sum
-tell_sum_edge(struct xk_edge *edge)
+static struct print_sum
+print_sum_edge(struct xk_edge *edge)
 {
-	struct tell_sum sum = { .busy_ns = 0 };
+	struct print_sum sum = { .busy_ns = 0 };
 
-	tell_add(&sum, edge, XK_UP);
-	tell_add(&sum, edge, XK_DOWN);
+	print_add(&sum, edge, XK_UP);
+	print_add(&sum, edge, XK_DOWN);
 	return sum;
 }
 
 /* ---- the document ---- */
 
 static void
-tell_sum(struct json *json, const struct tell_sum *sum)
+print_sum(struct json *json, const struct print_sum *sum)
 {
 	for (unsigned i = 0; i < XK_DIRECTIONS; i++) {
 		json_object(json, xk_direction_names[i]);
@@ -96,30 +96,30 @@ tell_sum(struct json *json, const struct tell_sum *sum)
 }
 
 static void
-tell_protocol(struct json *json, const struct host *host, struct xk_protocol *p, double all_ns)
+print_protocol(struct json *json, const struct host *host, struct xk_protocol *p, double all_ns)
 {
-	struct tell_sum sum = tell_sum_of(host, p);
+	struct print_sum sum = print_sum_of(host, p);
 
 	json_object(json, NULL);
 	json_string(json, "name", p->name);
 	json_string(json, "protocol", p->type->name);
 	json_object(json, "drops");
 	for (unsigned i = 1; i < xk_drop_count(p->type); i++)
-		if (tell_load(&p->drops[i]) != 0)
-			json_uint(json, xk_drop_name(p->type, i), tell_load(&p->drops[i]));
+		if (print_load(&p->drops[i]) != 0)
+			json_uint(json, xk_drop_name(p->type, i), print_load(&p->drops[i]));
 	json_close(json);
 	json_object(json, "counters");
 	for (unsigned i = 0; p->type->counters != NULL && p->type->counters[i] != NULL; i++)
 		json_uint(json, p->type->counters[i], xk_counter(p, i));
 	json_close(json);
 	json_uint(json, "kept", atomic_load_explicit(&p->kept, memory_order_relaxed));
-	tell_sum(json, &sum);
+	print_sum(json, &sum);
 	json_double(json, "share", all_ns > 0 ? sum.busy_ns / all_ns : NAN);
 	json_close(json);
 }
 
 static void
-tell_kernel_stats(struct json *json, const char *key, const struct xk_kernel_stats *stats)
+print_kernel_stats(struct json *json, const char *key, const struct xk_kernel_stats *stats)
 {
 	json_object(json, key);
 	for (const struct xk_kernel_count *count = xk_kernel_counts; count->name != NULL; count++)
@@ -129,14 +129,14 @@ tell_kernel_stats(struct json *json, const char *key, const struct xk_kernel_sta
 }
 
 static void
-tell_port_count(void *json, const char *name, uint64_t count, bool is_drop)
+print_port_count(void *json, const char *name, uint64_t count, bool is_drop)
 {
 	(void)is_drop;
 	json_uint(json, name, count);
 }
 
 static void
-tell_ports(struct json *json, const struct host *host)
+print_ports(struct json *json, const struct host *host)
 {
 	json_array(json, "ports");
 	for (unsigned i = 0; i < host->port_count; i++)
@@ -147,12 +147,12 @@ tell_ports(struct json *json, const struct host *host)
 			json_string(json, "name", host->port_nodes[i]);
 			json_string(json, "dev", host->port_names[i]);
 			json_uint(json, "driver", lane);
-			json_uint(json, "frames_in", tell_load(&port->frames_in));
-			json_uint(json, "frames_out", tell_load(&port->frames_out));
-			json_uint(json, "unheard", tell_load(&port->unheard));
+			json_uint(json, "frames_in", print_load(&port->frames_in));
+			json_uint(json, "frames_out", print_load(&port->frames_out));
+			json_uint(json, "unheard", print_load(&port->unheard));
 			if (port->ops->counts != NULL) {
 				json_object(json, "counts");
-				port->ops->counts(port, tell_port_count, json);
+				port->ops->counts(port, print_port_count, json);
 				json_close(json);
 			}
 			json_close(json);
@@ -163,7 +163,7 @@ tell_ports(struct json *json, const struct host *host)
 bool
 stats_print_document(const struct host *host, const struct stats_about *about, FILE *out)
 {
-	double all_ns = tell_sum_of(host, NULL).busy_ns;
+	double all_ns = print_sum_of(host, NULL).busy_ns;
 	struct xk_kernel_stats stats;
 	struct json json;
 
@@ -180,50 +180,50 @@ stats_print_document(const struct host *host, const struct stats_about *about, F
 	json_uint(&json, "counted_ns", about->counted_ns);
 	json_array(&json, "protocols");
 	for (struct xk_protocol *p = xk_kernel_first(host->kernel); p != NULL; p = p->next)
-		tell_protocol(&json, host, p, all_ns);
+		print_protocol(&json, host, p, all_ns);
 	json_close(&json);
 	json_array(&json, "edges");
 	for (struct xk_protocol *p = xk_kernel_first(host->kernel); p != NULL; p = p->next)
 		for (unsigned i = 0; i < p->lower_count; i++) {
-			struct tell_sum sum = tell_sum_edge(p->lowers[i]);
+			struct print_sum sum = print_sum_edge(p->lowers[i]);
 
 			json_object(&json, NULL);
 			json_string(&json, "upper", p->name);
 			json_string(&json, "lower", p->lowers[i]->lower->name);
 			json_string(&json, "role", p->lowers[i]->role);
-			tell_sum(&json, &sum);
+			print_sum(&json, &sum);
 			json_close(&json);
 		}
 	json_close(&json);
 	json_array(&json, "drivers");
 	for (unsigned i = 0; i < xk_kernel_drivers(host->kernel); i++) {
 		xk_kernel_driver_stats(host->kernel, i, &stats);
-		tell_kernel_stats(&json, NULL, &stats);
+		print_kernel_stats(&json, NULL, &stats);
 	}
 	json_close(&json);
 	xk_kernel_stats(host->kernel, &stats);
-	tell_kernel_stats(&json, "kernel", &stats);
+	print_kernel_stats(&json, "kernel", &stats);
 	host_json_parked(host->kernel, &json);
-	tell_ports(&json, host);
+	print_ports(&json, host);
 	json_close(&json);
 	return json_end(&json);
 }
 
 /* ---- tables ---- */
 
-struct tell_tables {
+struct print_tables {
 	const struct host *host;
 	FILE *out;
 	struct stats_before *before;
-	size_t at; /* of the next count in it */
+	size_t at; /* index of the next count in it */
 	double seconds, all_ns;
-	const char *title; /* of the table, until its first row */
+	const char *title; /* the table's, until its first row */
 	bool failed;
 };
 
-/* Returns the count's growth per second since the look before, and keeps `now` for the next one. */
+/* Returns the count's growth per second since the previous sample, and keeps `now` for the next one. */
 static double
-tell_rate(struct tell_tables *t, uint64_t now)
+print_rate(struct print_tables *t, uint64_t now)
 {
 	struct stats_before *before = t->before;
 	uint64_t *grown = before->counts, was = now;
@@ -245,9 +245,9 @@ tell_rate(struct tell_tables *t, uint64_t now)
 
 /* Prints the first cell of a row, on one line even if a name in it has a newline. */
 __attribute__((format(printf, 2, 3))) static void
-tell_name(struct tell_tables *t, const char *format, ...)
+print_name(struct print_tables *t, const char *format, ...)
 {
-	char name[TELL_EDGE];
+	char name[PRINT_EDGE];
 	va_list arguments;
 
 	va_start(arguments, format);
@@ -255,21 +255,21 @@ tell_name(struct tell_tables *t, const char *format, ...)
 	va_end(arguments);
 	for (char *newline = name; (newline = strchr(newline, '\n')) != NULL;)
 		*newline = '?';
-	fprintf(t->out, "%-*s", TELL_NAME, name);
+	fprintf(t->out, "%-*s", PRINT_NAME, name);
 }
 
 static void
-tell_sum_title(struct tell_tables *t, const char *title)
+print_sum_title(struct print_tables *t, const char *title)
 {
-	fprintf(t->out, "\n%-*s %9s %11s %9s %11s %7s %7s %8s %8s %8s", TELL_NAME, title, "up/s", "up", "down/s",
+	fprintf(t->out, "\n%-*s %9s %11s %9s %11s %7s %7s %8s %8s %8s", PRINT_NAME, title, "up/s", "up", "down/s",
 		"down", "ns up", "ns down", "explicit", "implicit", "time");
 }
 
 static void
-tell_sum_cells(struct tell_tables *t, const struct tell_sum *sum)
+print_sum_cells(struct print_tables *t, const struct print_sum *sum)
 {
 	for (unsigned i = 0; i < XK_DIRECTIONS; i++)
-		fprintf(t->out, " %9.0f %11" PRIu64, tell_rate(t, sum->crossed[i].messages), sum->crossed[i].messages);
+		fprintf(t->out, " %9.0f %11" PRIu64, print_rate(t, sum->crossed[i].messages), sum->crossed[i].messages);
 	for (unsigned i = 0; i < XK_DIRECTIONS; i++)
 		if (sum->crossed[i].timed == 0)
 			fprintf(t->out, " %7s", "-");
@@ -280,15 +280,15 @@ tell_sum_cells(struct tell_tables *t, const struct tell_sum *sum)
 }
 
 static void
-tell_protocol_row(struct tell_tables *t, struct xk_protocol *p)
+print_protocol_row(struct print_tables *t, struct xk_protocol *p)
 {
-	struct tell_sum sum = tell_sum_of(t->host, p);
+	struct print_sum sum = print_sum_of(t->host, p);
 	uint64_t drops = 0;
 
 	for (unsigned i = 1; i < xk_drop_count(p->type); i++)
-		drops += tell_load(&p->drops[i]);
-	tell_name(t, "%.63s", p->name);
-	tell_sum_cells(t, &sum);
+		drops += print_load(&p->drops[i]);
+	print_name(t, "%.63s", p->name);
+	print_sum_cells(t, &sum);
 	if (t->all_ns > 0)
 		fprintf(t->out, " %5.1f%%", 100 * sum.busy_ns / t->all_ns);
 	else
@@ -297,148 +297,148 @@ tell_protocol_row(struct tell_tables *t, struct xk_protocol *p)
 }
 
 static void
-tell_edge_rows(struct tell_tables *t, struct xk_protocol *p)
+print_edge_rows(struct print_tables *t, struct xk_protocol *p)
 {
 	for (unsigned i = p->lower_count; i-- > 0;) {
-		struct tell_sum sum = tell_sum_edge(p->lowers[i]);
+		struct print_sum sum = print_sum_edge(p->lowers[i]);
 
-		tell_name(t, "%.63s -> %.63s", p->name, p->lowers[i]->lower->name);
-		tell_sum_cells(t, &sum);
+		print_name(t, "%.63s -> %.63s", p->name, p->lowers[i]->lower->name);
+		print_sum_cells(t, &sum);
 		putc('\n', t->out);
 	}
 }
 
 /* Prints a row unless the count is zero. */
 static void
-tell_count_row(struct tell_tables *t, const char *name, uint64_t count)
+print_count_row(struct print_tables *t, const char *name, uint64_t count)
 {
-	double rate = tell_rate(t, count);
+	double rate = print_rate(t, count);
 
 	if (count == 0)
 		return;
 	if (t->title != NULL)
-		fprintf(t->out, "\n%-*s %9s %11s\n", TELL_NAME, t->title, "/s", "all");
+		fprintf(t->out, "\n%-*s %9s %11s\n", PRINT_NAME, t->title, "/s", "all");
 	t->title = NULL;
-	tell_name(t, "%s", name);
+	print_name(t, "%s", name);
 	fprintf(t->out, " %9.0f %11" PRIu64 "\n", rate, count);
 }
 
 static void
-tell_protocol_count_row(struct tell_tables *t, const struct xk_protocol *p, const char *name, uint64_t count)
+print_protocol_count_row(struct print_tables *t, const struct xk_protocol *p, const char *name, uint64_t count)
 {
-	char whole[TELL_EDGE];
+	char whole[PRINT_EDGE];
 
 	snprintf(whole, sizeof(whole), "%.63s.%.63s", p->name, name);
-	tell_count_row(t, whole, count);
+	print_count_row(t, whole, count);
 }
 
 static void
-tell_drop_rows(struct tell_tables *t, struct xk_protocol *p)
+print_drop_rows(struct print_tables *t, struct xk_protocol *p)
 {
 	for (unsigned i = 1; i < xk_drop_count(p->type); i++)
-		tell_protocol_count_row(t, p, xk_drop_name(p->type, i), tell_load(&p->drops[i]));
+		print_protocol_count_row(t, p, xk_drop_name(p->type, i), print_load(&p->drops[i]));
 }
 
 static void
-tell_port_drop_row(void *tables, const char *name, uint64_t count, bool is_drop)
+print_port_drop_row(void *tables, const char *name, uint64_t count, bool is_drop)
 {
 	if (is_drop)
-		tell_count_row(tables, name, count);
+		print_count_row(tables, name, count);
 }
 
 static void
-tell_port_counter_row(void *tables, const char *name, uint64_t count, bool is_drop)
+print_port_counter_row(void *tables, const char *name, uint64_t count, bool is_drop)
 {
 	if (!is_drop)
-		tell_count_row(tables, name, count);
+		print_count_row(tables, name, count);
 }
 
 static void
-tell_counter_rows(struct tell_tables *t, struct xk_protocol *p)
+print_counter_rows(struct print_tables *t, struct xk_protocol *p)
 {
 	for (unsigned i = 0; p->type->counters != NULL && p->type->counters[i] != NULL; i++)
-		tell_protocol_count_row(t, p, p->type->counters[i], xk_counter(p, i));
-	tell_protocol_count_row(t, p, "kept", atomic_load_explicit(&p->kept, memory_order_relaxed));
+		print_protocol_count_row(t, p, p->type->counters[i], xk_counter(p, i));
+	print_protocol_count_row(t, p, "kept", atomic_load_explicit(&p->kept, memory_order_relaxed));
 }
 
 static void
-tell_driver_rows(struct tell_tables *t)
+print_driver_rows(struct print_tables *t)
 {
 	struct xk_kernel *kernel = t->host->kernel;
 	struct xk_kernel_stats stats;
 
-	fprintf(t->out, "\n%-*s %9s %11s %9s %11s %9s %11s %9s %9s %9s %9s %9s\n", TELL_NAME, "driver", "turns/s",
+	fprintf(t->out, "\n%-*s %9s %11s %9s %11s %9s %11s %9s %9s %9s %9s %9s\n", PRINT_NAME, "driver", "turns/s",
 		"turns", "frames/s", "frames", "sleeps/s", "sleeps", "overruns", "fallbacks", "no_stack", "parks",
 		"overtaken");
 	for (unsigned i = 0; i < xk_kernel_drivers(kernel); i++) {
 		xk_kernel_driver_stats(kernel, i, &stats);
-		tell_name(t, "%u", i);
-		fprintf(t->out, " %9.0f %11" PRIu64, tell_rate(t, stats.turns), stats.turns);
-		fprintf(t->out, " %9.0f %11" PRIu64, tell_rate(t, stats.frames), stats.frames);
-		fprintf(t->out, " %9.0f %11" PRIu64, tell_rate(t, stats.sleeps), stats.sleeps);
+		print_name(t, "%u", i);
+		fprintf(t->out, " %9.0f %11" PRIu64, print_rate(t, stats.turns), stats.turns);
+		fprintf(t->out, " %9.0f %11" PRIu64, print_rate(t, stats.frames), stats.frames);
+		fprintf(t->out, " %9.0f %11" PRIu64, print_rate(t, stats.sleeps), stats.sleeps);
 		fprintf(t->out, " %9" PRIu64 " %9" PRIu64 " %9" PRIu64 " %9" PRIu64 " %9" PRIu64 "\n", stats.overruns,
 			stats.fallbacks, stats.no_stack, stats.parks, stats.overtaken);
 	}
 }
 
-/* Writes a row for each function of a protocol in which shepherds wait. */
+/* Prints a row for each function of a protocol in which shepherds wait. */
 static void
-tell_parked_rows(struct tell_tables *t)
+print_parked_rows(struct print_tables *t)
 {
-	struct xk_parked groups[TELL_PARKED];
-	unsigned count = xk_kernel_parked(t->host->kernel, groups, TELL_PARKED);
+	struct xk_parked groups[PRINT_PARKED];
+	unsigned count = xk_kernel_parked(t->host->kernel, groups, PRINT_PARKED);
 	char function[XK_WHERE_FUNCTION];
 
 	if (count > 0)
-		fprintf(t->out, "\n%-*s %9s %12s %9s %12s  %s\n", TELL_NAME, "parked", "count", "what", "wait",
+		fprintf(t->out, "\n%-*s %9s %12s %9s %12s  %s\n", PRINT_NAME, "parked", "count", "what", "wait",
 			"longest s", "in");
 	for (unsigned i = 0; i < count; i++) {
-		tell_name(t, "%.63s", groups[i].protocol->name);
+		print_name(t, "%.63s", groups[i].protocol->name);
 		fprintf(t->out, " %9u %12s %9s %12.3f  %s\n", groups[i].count, xk_load_names[groups[i].load],
 			xk_wait_end_names[groups[i].end], (double)groups[i].longest_ns / 1e9,
 			xk_where_function(groups[i].from, function));
 	}
 }
 
-/* Calls tell for p and those after it in the kernel's list, uppers first. */
+/* Calls print for p and the protocols after it in the kernel's list, uppers first. */
 static void
-tell_each(struct tell_tables *t, struct xk_protocol *p, void (*tell)(struct tell_tables *t, struct xk_protocol *p))
+print_each(struct print_tables *t, struct xk_protocol *p, void (*print)(struct print_tables *t, struct xk_protocol *p))
 {
 	if (p == NULL)
 		return;
-	tell_each(t, p->next, tell);
-	tell(t, p);
+	print_each(t, p->next, print);
+	print(t, p);
 }
 
 bool
 stats_print_tables(const struct host *host, const struct stats_about *about, FILE *out)
 {
 	struct xk_protocol *first = xk_kernel_first(host->kernel);
-	struct tell_tables t = { .host = host, .out = out, .before = about->before };
+	struct print_tables t = { .host = host, .out = out, .before = about->before };
 	double seconds = (double)(about->now_ns - about->before->at_ns) / 1e9;
 
 	t.seconds = seconds > 0 ? seconds : 1;
-	t.all_ns = tell_sum_of(host, NULL).busy_ns;
+	t.all_ns = print_sum_of(host, NULL).busy_ns;
 	fprintf(out, "%s: ", about->name);
 	xk_graph_print_plain(host->options.graph, strlen(host->options.graph), false, out);
 	fprintf(out, " on %s, driver %s, mode %s\n", host->options.link->name, host_drivers[host->options.driver],
 		host_modes[xk_kernel_mode(host->kernel)]);
-	fprintf(out, "rates of the last %.1f s; edges have been counted for %.1f s, while somebody asked\n", t.seconds,
+	fprintf(out, "rates of the last %.1f s; edges have been counted for %.1f s, on request\n", t.seconds,
 		(double)about->counted_ns / 1e9);
-	tell_sum_title(&t, "protocol");
+	print_sum_title(&t, "protocol");
 	fputs("  share    drops\n", out);
-	tell_each(&t, first, tell_protocol_row);
-	tell_sum_title(&t, "edge");
+	print_each(&t, first, print_protocol_row);
+	print_sum_title(&t, "edge");
 	putc('\n', out);
-	tell_each(&t, first, tell_edge_rows);
+	print_each(&t, first, print_edge_rows);
 	t.title = "drops";
-	tell_each(&t, first, tell_drop_rows);
-	host_each_port_count(host, tell_port_drop_row, &t);
+	print_each(&t, first, print_drop_rows);
+	host_each_port_count(host, print_port_drop_row, &t);
 	t.title = "counters";
-	tell_each(&t, first, tell_counter_rows);
-	host_each_port_count(host, tell_port_counter_row, &t);
-	tell_driver_rows(&t);
-	tell_parked_rows(&t);
+	print_each(&t, first, print_counter_rows);
+	host_each_port_count(host, print_port_counter_row, &t);
+	print_driver_rows(&t);
+	print_parked_rows(&t);
 	about->before->at_ns = about->now_ns;
 	return !t.failed;
 }

@@ -1,4 +1,4 @@
-/* stats_server.c - see stats_server.h. One question and one answer per connection, in bounded memory and time. */
+/* stats_server.c - see stats_server.h. One request and one answer per connection, in bounded memory and time. */
 #define _GNU_SOURCE
 #include "tools/stats/stats_server.h"
 
@@ -20,26 +20,26 @@
 
 enum {
 	SERVER_CLIENTS = 16,
-	SERVER_BACKLOG = 256,      /* accepted in one turn */
-	SERVER_GRAPH = 32,         /* of the graph's name, in the host's */
-	SERVER_PATIENCE_MS = 2000, /* for a request to come, and for an answer to be read */
-	SERVER_MORE_S = 2,         /* edges are counted beyond a period */
-	SERVER_NAP_MS = 100,       /* pause when accept fails because no descriptor is left */
+	SERVER_BACKLOG = 256,      /* accepted at a time */
+	SERVER_GRAPH = 32,         /* bytes of the graph's name in the host's */
+	SERVER_PATIENCE_MS = 2000, /* for a request to arrive, and for an answer to be read */
+	SERVER_MORE_S = 2,         /* time that edges are counted beyond a period */
+	SERVER_NAP_MS = 100,       /* pause if accept fails because no descriptor is left */
 };
 
 #define SERVER_SECOND UINT64_C(1000000000)
 #define SERVER_MS UINT64_C(1000000)
 #define SERVER_NEW ".new"
 
-static_assert(sizeof(SERVER_NEW) <= sizeof(STATS_SUFFIX), "one name fits where the other does");
+static_assert(sizeof(SERVER_NEW) <= sizeof(STATS_SUFFIX), "the temporary name fits where the other does");
 
-/* Questions (stats_client.h). */
+/* Forms of answers (stats_client.h). */
 struct server_form {
-	const char *word;
-	bool (*tell)(const struct host *host, const struct stats_about *about, FILE *out);
-	unsigned max;  /* the largest number behind the word */
-	bool is_timed; /* the number is a period in milliseconds; otherwise seconds to count for */
-	bool looks_twice;
+	const char *name;
+	bool (*print)(const struct host *host, const struct stats_about *about, FILE *out);
+	unsigned max;  /* the largest number after the name */
+	bool is_timed; /* the number is a period in milliseconds; otherwise the seconds to count for */
+	bool samples_twice;
 };
 
 static const struct server_form server_forms[] = {
@@ -51,8 +51,8 @@ static const struct server_form server_forms[] = {
 
 struct server_client {
 	int fd;            /* -1: none */
-	uint64_t number;   /* of the connection */
-	uint64_t until_ns; /* end of the server's patience */
+	uint64_t number;   /* the connection's */
+	uint64_t until_ns; /* time at which the server gives up */
 	uint64_t due_ns;   /* time of the answer */
 	char request[STATS_REQUEST];
 	size_t asked;                   /* bytes of the request */
@@ -70,9 +70,9 @@ struct stats_server {
 	struct sockaddr_un address;
 	_Atomic bool ends;
 	_Atomic uint64_t count_until_ns; /* edges are counted up to then */
-	uint64_t counting_since_ns;      /* 0: they are not */
-	uint64_t counted_ns;             /* how long they were before that */
-	uint64_t accepted;               /* connections */
+	uint64_t counting_since_ns;      /* 0: not counting */
+	uint64_t counted_ns;             /* time counted before that */
+	uint64_t accepted;               /* number of connections */
 	struct server_client clients[SERVER_CLIENTS];
 };
 
@@ -92,7 +92,7 @@ stats_server_count(struct stats_server *server, unsigned seconds)
 	eventfd_write(server->wake_fd, 1);
 }
 
-/* Sets the edges' marks each time: others may have changed them meanwhile. */
+/* Starts or stops counting. Sets the edges' marks each time, because others may have changed them meanwhile. */
 static void
 server_follow_counting(struct stats_server *server, uint64_t now_ns)
 {
@@ -120,22 +120,22 @@ server_drop(struct server_client *client)
 	*client = (struct server_client){ .fd = -1 };
 }
 
-/* Makes the answer; the first of two looks keeps only client->before. False: no memory. */
+/* Prepares the answer; the first of two samples keeps only client->before. Returns false without memory. */
 static bool
 server_answer(struct stats_server *server, struct server_client *client, uint64_t now_ns)
 {
 	struct stats_about about = { server->name, now_ns, server->counted_ns, &client->before };
-	bool is_first = client->form->looks_twice && client->before.at_ns == 0, told;
+	bool is_first = client->form->samples_twice && client->before.at_ns == 0, printed;
 	FILE *out = open_memstream(&client->answer, &client->len);
 
 	if (out == NULL)
 		return false;
 	if (server->counting_since_ns != 0)
 		about.counted_ns += now_ns - server->counting_since_ns;
-	told = client->form->tell(server->host, &about, out);
+	printed = client->form->print(server->host, &about, out);
 	if (client->form->is_timed)
 		putc('\0', out);
-	if (fclose(out) != 0 || !told || client->len > STATS_DOCUMENT)
+	if (fclose(out) != 0 || !printed || client->len > STATS_DOCUMENT)
 		return false;
 	if (is_first) {
 		free(client->answer);
@@ -144,14 +144,14 @@ server_answer(struct stats_server *server, struct server_client *client, uint64_
 	return true;
 }
 
-/* Reads the request, "WORD N\n". False: the client has gone, or the request is unknown. */
+/* Reads the request, "FORM N\n". Returns false if the client has gone, or the request is unknown. */
 static bool
-server_hear(struct stats_server *server, struct server_client *client, uint64_t now_ns)
+server_read_request(struct stats_server *server, struct server_client *client, uint64_t now_ns)
 {
 	size_t room = sizeof(client->request) - 1 - client->asked;
 	ssize_t got = recv(client->fd, client->request + client->asked, room, 0);
 	unsigned number, period_ms;
-	char word[STATS_REQUEST];
+	char name[STATS_REQUEST];
 	int end = 0;
 
 	if (got <= 0)
@@ -159,11 +159,11 @@ server_hear(struct stats_server *server, struct server_client *client, uint64_t 
 	client->asked += (size_t)got;
 	if (memchr(client->request, '\n', client->asked) == NULL)
 		return client->asked < sizeof(client->request) - 1;
-	if (sscanf(client->request, "%31s %5u\n%n", word, &number, &end) != 2 || end == 0 ||
+	if (sscanf(client->request, "%31s %5u\n%n", name, &number, &end) != 2 || end == 0 ||
 	    client->request[end] != '\0' || client->request[end - 1] != '\n')
 		return false;
 	for (unsigned i = 0; i < XK_ARRAY_LENGTH(server_forms); i++)
-		if (strcmp(word, server_forms[i].word) == 0 && number <= server_forms[i].max)
+		if (strcmp(name, server_forms[i].name) == 0 && number <= server_forms[i].max)
 			client->form = &server_forms[i];
 	if (client->form == NULL)
 		return false;
@@ -175,7 +175,7 @@ server_hear(struct stats_server *server, struct server_client *client, uint64_t 
 	else if (period_ms != 0)
 		stats_server_count(server, (period_ms + 999) / 1000 + SERVER_MORE_S);
 	server_follow_counting(server, now_ns);
-	return !client->form->looks_twice || server_answer(server, client, now_ns);
+	return !client->form->samples_twice || server_answer(server, client, now_ns);
 }
 
 static void
@@ -184,7 +184,7 @@ server_serve(struct stats_server *server, struct server_client *client, uint64_t
 	bool stays = now_ns < client->until_ns;
 
 	if (stays && client->form == NULL)
-		stays = server_hear(server, client, now_ns);
+		stays = server_read_request(server, client, now_ns);
 	if (stays && client->form != NULL && client->answer == NULL && now_ns >= client->due_ns)
 		stays = server_answer(server, client, now_ns);
 	if (stays && client->answer != NULL) {
@@ -198,9 +198,9 @@ server_serve(struct stats_server *server, struct server_client *client, uint64_t
 		server_drop(client);
 }
 
-/* Returns whether a is replaced before b: free places first, then clients without a request, then the oldest. */
+/* Returns true if a is replaced before b: free places first, then clients without a request, then the oldest. */
 static bool
-server_gives_way(const struct server_client *a, const struct server_client *b)
+server_is_replaced_first(const struct server_client *a, const struct server_client *b)
 {
 	if ((a->fd < 0) != (b->fd < 0))
 		return a->fd < 0;
@@ -209,14 +209,14 @@ server_gives_way(const struct server_client *a, const struct server_client *b)
 	return a->number < b->number;
 }
 
-/* Returns a free place, if need be by hanging up on a client: silent clients must not keep others waiting. */
+/* Returns a free place, if needed by disconnecting a client: silent clients must not keep others waiting. */
 static struct server_client *
 server_make_room(struct stats_server *server)
 {
 	struct server_client *place = &server->clients[0];
 
 	for (unsigned i = 1; i < SERVER_CLIENTS; i++)
-		if (server_gives_way(&server->clients[i], place))
+		if (server_is_replaced_first(&server->clients[i], place))
 			place = &server->clients[i];
 	if (place->fd >= 0)
 		server_drop(place);
@@ -245,7 +245,7 @@ server_accept(struct stats_server *server, uint64_t now_ns)
 
 /* ---- the thread ---- */
 
-/* Returns when a client is served next, whatever it does. */
+/* Returns the time at which a client must be served next, whatever it does. */
 static uint64_t
 server_next_ns(const struct server_client *client)
 {
@@ -304,9 +304,9 @@ server_main(void *argument)
 	return NULL;
 }
 
-/* ---- beginning and end ---- */
+/* ---- start and stop ---- */
 
-/* "udptest-4711" */
+/* Sets the host's name: "udptest-4711". */
 static void
 server_make_name(struct stats_server *server)
 {
@@ -323,7 +323,7 @@ server_make_name(struct stats_server *server)
 	snprintf(server->name, sizeof(server->name), "%s-%ld", text[0] == '\0' ? "graph" : text, (long)getpid());
 }
 
-/* Only this user may connect. The socket gets its name once it can be connected to. */
+/* Creates the socket, to which only this user may connect. It gets its name once it accepts connections. */
 static int
 server_listen(struct stats_server *server)
 {
@@ -375,11 +375,11 @@ stats_server_start(struct host *host, struct stats_server **result, char *why, s
 	server_make_name(server);
 	err = server->wake_fd < 0 ? -errno : stats_address(server->name, true, &server->address, why, size);
 	if (err == 0)
-		err = stats_list(&others, why, size); /* removes what killed hosts have left */
+		err = stats_list(&others, why, size); /* removes sockets of killed hosts */
 	if (err == 0) {
 		err = server_listen(server);
 		if (err != 0)
-			snprintf(why, size, "the socket %s cannot be made: %s", server->address.sun_path,
+			snprintf(why, size, "the socket %s cannot be created: %s", server->address.sun_path,
 				 xk_error(err));
 	}
 	if (err == 0) {

@@ -1,6 +1,6 @@
 /*
- * stats_server.h - offers the counts of a running host (stats_client.h). Its thread sleeps while nobody asks, reads
- * only atomics and holds nothing that a driver waits for.
+ * stats_server.h - offers the counts of a running host (stats_client.h). Its thread sleeps between requests, reads only
+ * atomics and holds nothing that a driver waits for.
  */
 #ifndef STATS_SERVER_H
 #define STATS_SERVER_H
@@ -12,15 +12,15 @@
 struct stats_server;
 
 /*
- * Starts the server of a started host, under a name made of its graph and this process's number, and removes the
- * sockets of killed hosts. Returns 0, or -errno and why. Main thread.
+ * Starts the server of a started host, under a name made from its graph and this process's number, and removes the
+ * sockets of killed hosts. Returns 0, or -errno with the reason in why. Main thread.
  */
 int stats_server_start(struct host *host, struct stats_server **server, char *why, size_t size);
 
-/* Stops it; before the host ends. Does nothing for NULL. */
+/* Stops the server, before the host ends. Ignores NULL. */
 void stats_server_stop(struct stats_server *server);
 
-/* Counts edges for at least so many seconds from now on. Does nothing for NULL. Any thread. */
+/* Counts edges for at least `seconds` from now on. Ignores NULL. Any thread. */
 void stats_server_count(struct stats_server *server, unsigned seconds);
 
 #endif

@@ -1,4 +1,4 @@
-/* xk_stats.c - `xk stats`: shows what a running host has counted, in a terminal or as a document. */
+/* xk_stats.c - `xk stats`: shows the counts of a running host, in a terminal or as a document. */
 #include "tools/stats/xk_stats.h"
 
 #include <errno.h>
@@ -24,10 +24,10 @@ struct stats_options {
 #define STATS_CLEAR "\033[H\033[2J"
 
 static const struct options_option stats_options[] = {
-	OPTION(TIME, struct stats_options, interval_ns, "interval", "T", "from one look to the next, 100ms to 50s (1s)",
+	OPTION(TIME, struct stats_options, interval_ns, "interval", "T", "time between updates, 100ms to 50s (1s)",
 	       .min = 100 * STATS_MS, .max = STATS_PERIOD_MAX * STATS_MS),
-	OPTION(FLAG, struct stats_options, once, "once", NULL, "after one interval, and no more"),
-	OPTION(FLAG, struct stats_options, list, "list", NULL, "the hosts that run"),
+	OPTION(FLAG, struct stats_options, once, "once", NULL, "stop after one interval"),
+	OPTION(FLAG, struct stats_options, list, "list", NULL, "list the running hosts"),
 	OPTION(TEXT, struct stats_options, json, "json", "FILE", "after one interval, as JSON; - is standard output"),
 	{ .name = NULL },
 };
@@ -35,13 +35,13 @@ static const struct options_option stats_options[] = {
 static const struct options_program stats_program = {
 	.name = "xk stats",
 	.usage = "[HOST] [OPTION]...",
-	.about = "Shows what a host has counted that runs by `xk run GRAPH`, again and again until SIGINT. HOST is\n"
-		 "its name, or as much of its beginning as no other has, or its process's number; it may be left\n"
-		 "out where one host runs, and where several do they are listed.\n\n"
-		 "Messages and nanoseconds of edges and protocols are counted while somebody asks, and for some\n"
-		 "seconds more; everything else always. A time is that of one message in a protocol, without the\n"
-		 "protocols that it calls; one message of 13 is timed.",
-	.footer = "Exit status: 0 success, 1 failure (there is no such host, or it has ended), 2 misuse.",
+	.about = "Shows the counts of a host started by `xk run GRAPH`, repeatedly until SIGINT. HOST is its name, a\n"
+		 "prefix of only one name, or its process number. Without HOST it shows the only host, or lists the\n"
+		 "hosts if there are several.\n\n"
+		 "Messages and nanoseconds of edges and protocols are counted on request, and for some seconds\n"
+		 "more; everything else always. A time is that of one message in a protocol, without the\n"
+		 "protocols that it calls; one message in 13 is timed.",
+	.footer = "Exit status: 0 success, 1 failure (no such host, or it has ended), 2 misuse.",
 	.options = stats_options,
 	.operands_max = 1,
 };
@@ -53,7 +53,7 @@ stats_fail(const char *why)
 	return OPTIONS_FAILURE;
 }
 
-/* Asks the host, and waits for the answer. NULL: it failed, after a message. */
+/* Asks the host, and waits for the answer. Returns NULL, after a message, on failure. */
 static char *
 stats_get(const char *name, const char *form, uint64_t interval_ns)
 {
@@ -64,7 +64,10 @@ stats_get(const char *name, const char *form, uint64_t interval_ns)
 	return text;
 }
 
-/* Prints text and frees it; control characters, which a terminal would obey, as \xHH. False: it was not written. */
+/*
+ * Prints text and frees it, with control characters, which could control the terminal, as \xHH. Returns false if it was
+ * not written.
+ */
 static bool
 stats_put(char *text, FILE *out)
 {
@@ -91,7 +94,7 @@ stats_show_list(const struct stats_hosts *hosts)
 static int
 stats_show(const struct stats_options *o, const char *name)
 {
-	bool clears = isatty(STDOUT_FILENO) && !o->once, goes_on;
+	bool clears = isatty(STDOUT_FILENO) && !o->once, continues;
 	char *text;
 
 	do {
@@ -99,13 +102,13 @@ stats_show(const struct stats_options *o, const char *name)
 		if (text == NULL)
 			return OPTIONS_FAILURE;
 		fputs(clears ? STATS_CLEAR : "", stdout);
-		goes_on = stats_put(text, stdout) && !o->once;
+		continues = stats_put(text, stdout) && !o->once;
 		fputs(clears || o->once ? "" : "\n", stdout);
-	} while (goes_on);
+	} while (continues);
 	return OPTIONS_SUCCESS;
 }
 
-/* Makes the file once the whole answer has come. */
+/* Creates the file after the whole answer has arrived. */
 static int
 stats_save(const struct stats_options *o, const char *name)
 {
@@ -139,7 +142,7 @@ xk_stats_main(int argc, char **argv)
 		return status;
 	wanted = operands.count == 0 ? NULL : operands.text[0];
 	if (o.list && (o.once || o.json != NULL || wanted != NULL))
-		return options_misuse(&stats_program, "--list stands alone");
+		return options_misuse(&stats_program, "--list excludes everything else");
 	if (stats_list(&hosts, why, sizeof(why)) != 0)
 		return stats_fail(why);
 	if (o.list || (wanted == NULL && hosts.count > 1 && o.json == NULL))

@@ -1,4 +1,4 @@
-/* xk_stats.h - the word `stats` of xk. */
+/* xk_stats.h - the command `stats` of xk. */
 #ifndef XK_STATS_H
 #define XK_STATS_H
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""embed.py OUT NAME FILE...: files as a table NAMEs of struct NAME in C, each with the hash that content policies of HTML use."""
+"""embed.py OUT NAME FILE...: writes files as a table NAMEs of struct NAME in C, each with the hash for content policies of HTML."""
 import base64
 import hashlib
 import os
@@ -7,7 +7,7 @@ import sys
 
 out_path, name, *paths = sys.argv[1:]
 with open(out_path, "w", encoding="ascii") as out:
-    out.write("/* Files; a NULL name ends the table. */\n"
+    out.write("/* Files; terminated by a NULL name. */\n"
               f"static const struct {name} {{\n\tconst char *name, *text, *sha256;\n}} {name}s[] = {{\n")
     for path in paths:
         with open(path, "rb") as file:

@@ -1,4 +1,4 @@
-/* xk_check.c - `xk check FILE`: tells whether a graph file can be composed, or a network file of hosts be run. */
+/* xk_check.c - `xk check FILE`: checks whether a graph file can be composed, or a network file of hosts be run. */
 #include <stdio.h>
 
 #include "tools/net/net_settings.h"
@@ -9,7 +9,7 @@ static const struct options_option check_options[] = {
 	{ .name = "set",
 	  .kind = OPTIONS_TEXT_ANY,
 	  .argument = "NODE.ATTRIBUTE=VALUE",
-	  .help = "as if it were written in the file; may be given many times" },
+	  .help = "as if it were in the file; may be given many times" },
 	{ .name = NULL },
 };
 
@@ -17,7 +17,8 @@ static const struct options_program check_program = {
 	.name = "xk check",
 	.usage = "FILE [--set NODE.ATTRIBUTE=VALUE]...",
 	.about = "Checks a graph file (a digraph, of protocols) or a network file (a graph, of hosts and links, with\n"
-		 "their graph files). Exit status 0: it can be composed; 1: refused, and standard error says why, as\n"
+		 "their graph files). Exit status 0: it can be composed; 1: refused, with the reasons on standard "
+		 "error as\n"
 		 "file:line: what; 2: misuse. In a network, --set HOST.NODE.ATTRIBUTE=VALUE is for a host's graph.",
 	.options = check_options,
 	.operands_min = 1,

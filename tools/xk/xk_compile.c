@@ -1,4 +1,4 @@
-/* xk_compile.c - `xk compile [GRAPH] -o PROGRAM`; program_compile.c does it. */
+/* xk_compile.c - `xk compile [GRAPH] -o PROGRAM`; the work is in program_compile.c. */
 #include <string.h>
 
 #include "tools/options.h"
@@ -13,7 +13,7 @@ struct compile_options {
 
 static const struct options_option compile_options[] = {
 	OPTION(TEXT, struct compile_options, output, "output", "PROGRAM",
-	       "-o PROGRAM too: what to make; NAME.o: an object for a program of your own"),
+	       "or -o PROGRAM: the output; NAME.o: an object for a program of your own"),
 	OPTION(TEXT_ANY, struct compile_options, with, "with", "NAME.c",
 	       "a protocol of your own, or a part of one; may be given many times"),
 	{ .name = NULL },
@@ -22,7 +22,7 @@ static const struct options_option compile_options[] = {
 static const struct options_program compile_program = {
 	.name = "xk compile",
 	.usage = "[GRAPH] -o PROGRAM [--with NAME.c]...",
-	.about = "Makes a program with the graph inside, and with protocols of your own. PROGRAM --help tells what it "
+	.about = "Makes a program with the graph inside, and with protocols of your own. PROGRAM --help shows what it "
 		 "can\n"
 		 "do. Without GRAPH it is an xk with these protocols; a link to it named udptest, chantest,\n"
 		 "icmptest or logp runs that program.\n"
@@ -42,17 +42,17 @@ xk_compile_main(int argc, char **argv)
 	if (status != OPTIONS_GO)
 		return status;
 	if (o.output == NULL)
-		return options_misuse(&compile_program, "-o PROGRAM says what to make");
+		return options_misuse(&compile_program, "-o PROGRAM is missing");
 	if (strcmp(o.output, "-") == 0)
 		return options_misuse(&compile_program,
-				      "-o -: a program cannot be written to standard output: name a file");
+				      "-o -: a program cannot be written to standard output: specify a file");
 	if (operands.count == 0 && o.with.count == 0)
-		return options_misuse(&compile_program, "neither a graph nor a protocol");
+		return options_misuse(&compile_program, "neither a graph nor a protocol is given");
 	if (operands.count > 0 && output_is_input(compile_program.name, o.output, operands.text[0]))
 		return OPTIONS_FAILURE;
 	for (unsigned i = 0; i < o.with.count; i++)
 		if (output_is_input(compile_program.name, o.output, o.with.text[i]))
 			return OPTIONS_FAILURE;
-	return compile_make(operands.count > 0 ? operands.text[0] : NULL, &o.with, o.output) ? OPTIONS_SUCCESS
-											     : OPTIONS_FAILURE;
+	return compile_to_file(operands.count > 0 ? operands.text[0] : NULL, &o.with, o.output) ? OPTIONS_SUCCESS
+												: OPTIONS_FAILURE;
 }

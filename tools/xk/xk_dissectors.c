@@ -2,9 +2,8 @@
  * xk_dissectors.c - `xk dissectors [GRAPH] -o FILE`: writes the headers that protocols declare (xkernel/header.h) as
  * dissectors for Wireshark and tshark, in Lua.
  *
- * Each protocol with a header is a Proto, xk_NAME, with a filter for each field. The protocol above is found by the
- * number in the header; protocols on eth or ip are in Wireshark's own tables. What Wireshark knows by itself is left
- * to it.
+ * Each protocol with a header is a Proto, xk_NAME, with a filter for each field. The number in the header selects the
+ * protocol above; protocols on eth or ip are in Wireshark's own tables. Protocols that Wireshark knows are left to it.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -23,7 +22,7 @@ struct dissectors_options {
 
 static const struct options_option dissectors_options[] = {
 	OPTION(TEXT, struct dissectors_options, output, "output", "FILE",
-	       "-o FILE too; - is standard output, as without it"),
+	       "or -o FILE: the output (standard output); - is standard output"),
 	{ .name = NULL },
 };
 
@@ -31,14 +30,17 @@ static const struct options_program dissectors_program = {
 	.name = "xk dissectors",
 	.usage = "[GRAPH] [-o FILE]",
 	.about = "Writes dissectors in Lua for the headers of all protocols: `tshark -X lua_script:FILE -r CAPTURE`.\n"
-		 "Protocols above one another are known by their usual numbers and, with GRAPH, by those that the\n"
-		 "graph's edges give them. eth, arp, ip, icmp and udp are Wireshark's own.",
+		 "Protocols identify those above them by their usual numbers and, with GRAPH, by the numbers of the\n"
+		 "graph's edges. eth, arp, ip, icmp and udp are Wireshark's own.",
 	.options = dissectors_options,
 	.operands_max = 1,
 	.reads_operands = true,
 };
 
-/* Returns the dissector table above a protocol that Wireshark knows itself, "" if it has none. NULL: it is unknown. */
+/*
+ * Returns the dissector table above a protocol that Wireshark itself knows, "" if it has none, or NULL if Wireshark
+ * does not know it.
+ */
 static const char *
 dissectors_known_table(const struct xk_protocol_type *type)
 {
@@ -58,7 +60,7 @@ dissectors_is_ours(const struct xk_protocol_type *type)
 	return type->fields != NULL && dissectors_known_table(type) == NULL;
 }
 
-/* Returns the field with the number of the protocol above, and the bit it begins at; NULL: there is none. */
+/* Returns the field with the number of the protocol above, and its first bit, or NULL if there is none. */
 static const struct xk_field *
 dissectors_find_upper(const struct xk_protocol_type *type, size_t *at)
 {
@@ -69,7 +71,7 @@ dissectors_find_upper(const struct xk_protocol_type *type, size_t *at)
 	return NULL;
 }
 
-/* ---- words ---- */
+/* ---- strings and names ---- */
 
 /* Writes any text as a Lua string. */
 static void
@@ -81,7 +83,7 @@ dissectors_write_string(FILE *stream, const char *text)
 	putc('"', stream);
 }
 
-/* Writes name as a part of a filter's name, where few characters are allowed; others become their numbers. */
+/* Writes name as part of a filter's name, where few characters are allowed; others become their numbers. */
 static void
 dissectors_write_name(FILE *stream, const char *name)
 {
@@ -116,10 +118,10 @@ dissectors_write_of(FILE *stream, const char *table, const struct xk_protocol_ty
 
 /* ---- fields ---- */
 
-/* The bytes that a field lies in, which Wireshark reads as one number. */
+/* The bytes that contain a field, which Wireshark reads as one number. */
 struct dissectors_range {
 	size_t first, count;
-	uint64_t mask; /* 0: all of them */
+	uint64_t mask; /* 0: all bits */
 };
 
 static struct dissectors_range
@@ -132,7 +134,7 @@ dissectors_range_of(const struct xk_field *field, size_t at)
 	return range;
 }
 
-/* Declares a field, and each of its named bits, with the bytes that each is in; n numbers them. */
+/* Declares a field, and each of its named bits, with the bytes of each; n numbers them. */
 static void
 dissectors_write_field(FILE *stream, const char *type, const struct xk_field *field, size_t at, unsigned *n)
 {
@@ -181,7 +183,7 @@ dissectors_write_field(FILE *stream, const char *type, const struct xk_field *fi
 
 /* ---- protocols ---- */
 
-/* Writes a number of the header as a Lua expression. */
+/* Writes a number in the header as a Lua expression. */
 static void
 dissectors_write_number(FILE *stream, const struct xk_field *field, size_t at)
 {
@@ -193,7 +195,7 @@ dissectors_write_number(FILE *stream, const struct xk_field *field, size_t at)
 		fprintf(stream, "tvb(%zu, %zu):uint()", range.first, range.count);
 }
 
-/* Hands what follows the header to the protocol above, unless the message is a part of a longer one. */
+/* Hands the bytes behind the header to the protocol above, unless the message is part of a longer one. */
 static void
 dissectors_write_rest(FILE *stream, const struct xk_protocol_type *type)
 {
@@ -277,7 +279,7 @@ dissectors_write_number_on(FILE *stream, const struct xk_protocol_type *upper, c
 	fputs(")\n", stream);
 }
 
-/* Writes the number that an edge gives to upper, on each lower that it leads to, also through virtual protocols. */
+/* Writes upper's number on an edge, for each lower that the edge leads to, also through virtual protocols. */
 static void
 dissectors_write_edge(FILE *stream, const struct xk_graph *graph, const struct xk_protocol_type *upper, unsigned lower,
 		      uint32_t number)
@@ -319,7 +321,7 @@ dissectors_write(FILE *stream, const struct xk_graph *graph)
 	}
 }
 
-/* ---- the word ---- */
+/* ---- the command ---- */
 
 int
 xk_dissectors_main(int argc, char **argv)

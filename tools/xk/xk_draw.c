@@ -1,7 +1,7 @@
 /*
- * xk_draw.c - `xk draw FILE -o FILE`: draws a graph or a network. graphviz's dot lays it out, from text that is
- * written here: the graph file's own drawing attributes, which could name other files, never reach it. dot is a
- * process of its own, since its library leaks.
+ * xk_draw.c - `xk draw FILE -o FILE`: draws a graph or a network. graphviz's dot lays it out, from text that is written
+ * here: the graph file's own drawing attributes, which could name other files, never reach it. dot is a separate
+ * process, because its library leaks.
  */
 #include <errno.h>
 #include <math.h>
@@ -26,26 +26,25 @@ struct draw_options {
 
 static const struct options_option draw_options[] = {
 	OPTION(TEXT, struct draw_options, output, "output", "FILE",
-	       "-o FILE too; NAME.svg, NAME.png, NAME.pdf, or NAME.dot: what dot is given;\n"
+	       "or -o FILE: NAME.svg, NAME.png, NAME.pdf, or NAME.dot, the input of dot;\n"
 	       "- is standard output, as SVG"),
 	OPTION(FILE, struct draw_options, stats, "stats", "HOST|FILE",
-	       "of a graph: with what a host has counted that runs it (xk stats),\n"
-	       "looked at for a second; or with what NAME.json says, which\n"
-	       "`xk stats --json` has written"),
+	       "of a graph: with the counts of a host that runs it (xk stats),\n"
+	       "sampled for a second, or with those in NAME.json, written by\n"
+	       "`xk stats --json`"),
 	OPTION(TEXT_ANY, struct draw_options, sets, "set", "NODE.ATTRIBUTE=VALUE",
-	       "as if it were written in the file; may be given many times"),
+	       "as if it were in the file; may be given many times"),
 	{ .name = NULL },
 };
 
 static const struct options_program draw_program = {
 	.name = "xk draw",
 	.usage = "GRAPH -o FILE [--stats HOST|FILE] [--set NODE.ATTRIBUTE=VALUE]...",
-	.about = "Draws a graph file, or a network file: hosts as boxes, links as ellipses, or as edges where they\n"
-		 "join two hosts; the hosts of a count above six are one box. In the picture of a graph messages "
-		 "arrive at\n"
-		 "the bottom; a dashed frame is a virtual protocol, which has no header; a dotted edge is asked and\n"
-		 "carries no messages; red is an explicit handoff, amber a budget. With --stats a protocol is the\n"
-		 "warmer the more of the time is spent in it.\n"
+	.about = "Draws a graph file, or a network file: hosts as boxes, links as ellipses, or as edges if they join\n"
+		 "two hosts; the hosts of a count above six are one box. In the picture of a graph messages arrive at\n"
+		 "the bottom; a dashed frame is a virtual protocol, which has no header; a dotted edge is for queries\n"
+		 "and carries no messages; red is an explicit handoff, amber a budget. With --stats, a protocol's\n"
+		 "colour is warmer the more time is spent in it.\n"
 		 "Exit status 1: the graph is refused, or FILE cannot be written.",
 	.options = draw_options,
 	.operands_min = 1,
@@ -53,7 +52,7 @@ static const struct options_program draw_program = {
 	.reads_operands = true,
 };
 
-/* Returns the format by the end of a file's name, svg if it has none; NULL: it is no format. */
+/* Returns the format for a file name's extension, svg if it has none, or NULL for an unknown one. */
 static const char *
 draw_format(const char *file)
 {
@@ -66,7 +65,7 @@ draw_format(const char *file)
 	return NULL;
 }
 
-/* Returns the middle of the x in "x,y x,y ...", with letters between, to a quote. */
+/* Returns the middle of the x coordinates in "x,y x,y ...", with letters between, up to a quote. */
 static double
 draw_middle(const char *points)
 {
@@ -89,7 +88,7 @@ draw_middle(const char *points)
 	return (low + high) / 2;
 }
 
-/* Returns where the coordinates of a line's shape begin; NULL: it has none. */
+/* Returns the start of the coordinates of a line's shape, or NULL if it has none. */
 static const char *
 draw_shape(const char *line)
 {
@@ -105,8 +104,8 @@ draw_shape(const char *line)
 }
 
 /*
- * Copies dot's SVG, with the rows of nodes and of the title in their middle. dot says where a piece of a row begins, and
- * measures it by a font that others do not have.
+ * Copies dot's SVG, but centres the rows of nodes and of the title. dot places the start of each piece of a row, as
+ * measured in a font that other systems do not have.
  */
 static void
 draw_svg(FILE *in, FILE *out)
@@ -146,7 +145,7 @@ draw_svg(FILE *in, FILE *out)
 	free(line);
 }
 
-/* Draws one of graph and net on standard output, through dot unless the format is dot's own. 0, or OPTIONS_FAILURE. */
+/* Draws graph or net on standard output, through dot unless the format is dot's own. Returns 0 or OPTIONS_FAILURE. */
 static int
 draw(const struct xk_graph *graph, const struct xk_topology *net, const struct json_t *stats, const char *format)
 {
@@ -163,7 +162,7 @@ draw(const struct xk_graph *graph, const struct xk_topology *net, const struct j
 	if (is_dot)
 		return OPTIONS_SUCCESS;
 	if (text == NULL || fflush(text) != 0) {
-		fprintf(stderr, "xk draw: no memory for what dot is given: %s\n", xk_error(errno));
+		fprintf(stderr, "xk draw: no memory for dot's input: %s\n", xk_error(errno));
 		if (text != NULL)
 			fclose(text);
 		return OPTIONS_FAILURE;
@@ -182,10 +181,10 @@ draw(const struct xk_graph *graph, const struct xk_topology *net, const struct j
 	if (picture == NULL)
 		fprintf(stderr, "xk draw: dot cannot be run: %s\n", xk_error(errno));
 	else if (status < 0 || (WIFEXITED(status) && WEXITSTATUS(status) == DRAW_NO_COMMAND))
-		fprintf(stderr, "xk draw: dot cannot be run; it is in the package graphviz, and -o NAME.dot does "
+		fprintf(stderr, "xk draw: dot cannot be run; it is in the package graphviz, and -o NAME.dot works "
 				"without it\n");
 	else
-		fprintf(stderr, "xk draw: dot has failed\n");
+		fprintf(stderr, "xk draw: dot failed\n");
 	return OPTIONS_FAILURE;
 }
 
@@ -205,7 +204,7 @@ xk_draw_main(int argc, char **argv)
 		return status;
 	file = operands.text[0];
 	if (o.output == NULL)
-		return options_misuse(&draw_program, "where is the picture to go? -o FILE");
+		return options_misuse(&draw_program, "-o FILE is missing");
 	format = draw_format(o.output);
 	if (format == NULL)
 		return options_misuse(&draw_program, "%s: a picture is NAME.svg, NAME.png, NAME.pdf or NAME.dot",
@@ -213,8 +212,8 @@ xk_draw_main(int argc, char **argv)
 	if (output_is_input(draw_program.name, o.output, file) ||
 	    (o.stats != NULL && output_is_input(draw_program.name, o.output, o.stats)))
 		return OPTIONS_FAILURE;
-	if (o.stats != NULL && xk_topology_is_one(file))
-		return options_misuse(&draw_program, "--stats is of a graph, and %s is a network", file);
+	if (o.stats != NULL && xk_topology_is_network(file))
+		return options_misuse(&draw_program, "--stats is for a graph, but %s is a network", file);
 	if (!xk_load(file, &o.sets, &graph, &net))
 		return OPTIONS_FAILURE;
 	if (o.stats != NULL)

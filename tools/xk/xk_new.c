@@ -2,9 +2,9 @@
  * xk_new.c - `xk new NAME`: begins a protocol, as a directory for `./run build --with` with its file, its tests and a
  * graph.
  *
- * They are the documentation's examples (docs/examples) under another name: asp, which has addresses and sessions of
- * its own; seq, a layer with a header between two protocols; tally, a layer without one; or adder, client and server of
- * calls. docs/writing-a-protocol.md explains and tests them.
+ * They are the documentation's examples (docs/examples) under another name: asp, which has its own addresses and
+ * sessions; seq, a layer with a header between two protocols; tally, a layer without one; or adder, client and server
+ * of calls. docs/writing-a-protocol.md explains and tests them.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -26,21 +26,21 @@ struct new_choices {
 
 static const struct options_option new_options[] = {
 	OPTION(FLAG, struct new_choices, layer, "layer", NULL,
-	       "a layer between two protocols, without addresses of its own"),
+	       "a layer between two protocols, without its own addresses"),
 	OPTION(FLAG, struct new_choices, is_virtual, "virtual", NULL,
 	       "a layer without a header, for any edge of a graph"),
 	OPTION(FLAG, struct new_choices, rpc, "rpc", NULL,
 	       "client and server of calls, and a network (NAMEnet.dot) with both"),
 	OPTION(TEXT, struct new_choices, output, "output", "DIR",
-	       "-o DIR too; the directory (NAME), made if it is not there"),
+	       "or -o DIR: the directory (NAME), created if missing"),
 	{ .name = NULL },
 };
 
 static const struct options_program new_program = {
 	.name = "xk new",
 	.usage = "NAME [--layer | --virtual | --rpc] [-o DIR]",
-	.about = "Begins a protocol: writes NAME.c, test_NAME.c and NAMEtest.dot into DIR. They are a protocol that\n"
-		 "works, to be changed into yours. `./run build --with DIR` builds it into build-with/xk and the\n"
+	.about = "Begins a protocol: writes NAME.c, test_NAME.c and NAMEtest.dot into DIR. They are a working\n"
+		 "protocol, to be changed into yours. `./run build --with DIR` builds it into build-with/xk and the\n"
 		 "other programs, and runs its tests. docs/writing-a-protocol.md explains every line.",
 	.options = new_options,
 	.operands_min = 1,
@@ -49,7 +49,7 @@ static const struct options_program new_program = {
 
 /* ---- names ---- */
 
-/* Returns whether a name at `at` of text is or begins with the example's, in lower or upper case. */
+/* Returns true if the name at `at` in text is, or begins with, the example's, in lower or upper case. */
 static bool
 new_is_example(const char *text, size_t at, const char *example)
 {
@@ -65,7 +65,7 @@ new_is_example(const char *text, size_t at, const char *example)
 	       strncmp(text + at + len, "net", 3) == 0;
 }
 
-/* Returns the length of a phrase at text by which an example says what it is; 0: there is none. */
+/* Returns the length of a phrase at text that describes an example, or 0 if there is none. */
 static size_t
 new_skip(const char *text)
 {
@@ -104,7 +104,7 @@ new_write_text(FILE *stream, const char *text, const char *example, const char *
 	}
 }
 
-/* Returns whether `text`, of len characters, is one of the words. */
+/* Returns true if `text`, of len characters, is one of the words. */
 static bool
 new_is_one_of(const char *text, size_t len, const char *const *words)
 {
@@ -113,11 +113,11 @@ new_is_one_of(const char *text, size_t len, const char *const *words)
 	return *words != NULL;
 }
 
-/* Returns what name already means, so that no protocol can have it; NULL: nothing. */
+/* Returns the meaning that name already has, which makes it unusable for a protocol, or NULL. */
 static const char *
-new_other(const char *name)
+new_existing_meaning(const char *name)
 {
-	/* C's and C++'s keywords, and what compilers define; generated code has `struct NAME`. */
+	/* keywords of C and C++, and names that compilers define; generated code has `struct NAME` */
 	static const char *const words[] = {
 		"alignas",     "alignof",
 		"and",         "and_eq",
@@ -180,16 +180,16 @@ new_other(const char *name)
 	while (stem > 0 && isdigit((unsigned char)name[stem - 1]))
 		stem--;
 	if (new_is_one_of(name, len, words))
-		return "a word of C or C++";
+		return "a keyword of C or C++";
 	if (new_is_one_of(name, len, dot))
-		return "a word of graph files";
+		return "a keyword of graph files";
 	if (new_is_one_of(name, len, places))
-		return "a word with another meaning in --set and --show";
+		return "a name with another meaning in --set and --show";
 	if (new_is_one_of(name, stem, fakes))
 		return "a fake protocol of the tests (tests/rig.h)";
 	if (new_is_one_of(name, first, libraries))
-		return "the beginning of a library's own names";
-	return strncmp(name, "test_", 5) == 0 ? "the beginning of test files' names" : NULL;
+		return "a prefix of a library's names";
+	return strncmp(name, "test_", 5) == 0 ? "a prefix of test files' names" : NULL;
 }
 
 /* ---- files ---- */
@@ -201,14 +201,14 @@ new_fail(const char *path)
 	bool lacks_parent = errno == ENOENT && slash != NULL;
 
 	fprintf(stderr, "xk new: %s cannot be written: %s%s%.*s\n", path, xk_error(errno),
-		errno == EEXIST ? "; take another name or directory, or remove it"
-		: lacks_parent  ? "; first: mkdir -p "
+		errno == EEXIST ? "; use another name or directory, or remove it"
+		: lacks_parent  ? "; first run: mkdir -p "
 				: "",
 		lacks_parent ? (int)(slash - path) : 0, path);
 	return OPTIONS_FAILURE;
 }
 
-/* Leaves a file alone that is already there. */
+/* Writes a file, unless it already exists. */
 static int
 new_write_file(const char *file, const char *text, const char *directory, const char *example, const char *name)
 {
@@ -250,11 +250,11 @@ xk_new_main(int argc, char **argv)
 				      NEW_NAME_MAX);
 	if (kinds > 1)
 		return options_misuse(&new_program, "--layer, --virtual and --rpc exclude each other");
-	other = new_other(name);
+	other = new_existing_meaning(name);
 	if (other != NULL)
-		return options_misuse(&new_program, "\"%s\" is %s: take another name", name, other);
+		return options_misuse(&new_program, "\"%s\" is %s: use another name", name, other);
 	if (xk_protocol_type_find(name) != NULL) {
-		fprintf(stderr, "xk new: there is a protocol %s already\n", name);
+		fprintf(stderr, "xk new: there is already a protocol %s\n", name);
 		return OPTIONS_FAILURE;
 	}
 	if (mkdir(directory, 0777) != 0 && errno != EEXIST)

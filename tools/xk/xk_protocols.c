@@ -1,4 +1,7 @@
-/* xk_protocols.c - `xk protocols [NAME]`: lists the built-in protocols, or what one declares (xkernel/protocol.h). */
+/*
+ * xk_protocols.c - `xk protocols [NAME]`: lists the built-in protocols, or one protocol's declarations
+ * (xkernel/protocol.h).
+ */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,9 +17,9 @@ struct protocols_choices {
 
 static const struct options_option protocols_options[] = {
 	OPTION(FLAG, struct protocols_choices, counters, "counters", NULL,
-	       "every count there is, a line each: kernel.NAME, PROTOCOL.NAME"),
+	       "every count, one per line: kernel.NAME, PROTOCOL.NAME"),
 	OPTION(FLAG, struct protocols_choices, dictionary, "dictionary", NULL,
-	       "what stands in headers, as a dictionary for libFuzzer and AFL"),
+	       "values in headers, as a dictionary for libFuzzer and AFL"),
 	OPTION(FLAG, struct protocols_choices, markdown, "markdown", NULL,
 	       "the same as Markdown, as in docs/protocols/"),
 	{ .name = NULL },
@@ -25,7 +28,7 @@ static const struct options_option protocols_options[] = {
 static const struct options_program protocols_program = {
 	.name = "xk protocols",
 	.usage = "[OPTION] [NAME]",
-	.about = "Lists the protocols that a graph file can name; with NAME, what that protocol declares:\n"
+	.about = "Lists the protocols for graph files; with NAME, that protocol's declarations:\n"
 		 "the roles of its lowers, its uppers' numbers, settings, drop reasons, counters.",
 	.options = protocols_options,
 	.operands_max = 1,
@@ -87,13 +90,13 @@ protocols_print_kind(const struct xk_protocol_type *type)
 	protocols_print_realms(type->offers);
 	printf("\n");
 	if (type->flags & XK_VIRTUAL)
-		printf("virtual  it has no header: numbers are seen through it\n");
+		printf("virtual  no header: numbers pass through it\n");
 	if (type->flags & XK_PORT)
-		printf("port     it is where messages come from\n");
+		printf("port     the source of messages\n");
 	if (type->flags & XK_LENDS)
 		printf("lends    its lowers' sessions: messages cross the edge above it\n");
 	if (type->flags & XK_ONE_UPPER)
-		printf("alone    at most one protocol may stand on it\n");
+		printf("alone    at most one protocol above it\n");
 }
 
 static void
@@ -111,7 +114,7 @@ protocols_print_roles(const struct xk_protocol_type *type, bool markdown)
 		printf(markdown ? "| %s | %s" : "  %-12s %s", role->name,
 		       role->type == NULL ? "any protocol" : role->type);
 		if (role->needs != 0) {
-			printf(role->type == NULL ? " with " : ", asked for ");
+			printf(role->type == NULL ? " with " : ", used for ");
 			protocols_print_realms(role->needs);
 		}
 		printf(markdown ? " | %s |\n" : "; %s\n", role->help == NULL ? "" : role->help);
@@ -179,10 +182,10 @@ protocols_print_setting(const struct xk_setting *setting, bool markdown)
 	if (markdown)
 		printf(" | %s | %s |\n", initial, setting->help);
 	else
-		printf(setting->initial == NULL ? "%s; %s\n" : ", %s unless set; %s\n", initial, setting->help);
+		printf(setting->initial == NULL ? "%s; %s\n" : ", default %s; %s\n", initial, setting->help);
 }
 
-/* Prints the settings, among them `sessions`, which the framework adds. */
+/* Prints the settings, including `sessions`, which the framework adds. */
 static void
 protocols_print_settings(const struct xk_protocol_type *type, bool markdown)
 {
@@ -201,7 +204,7 @@ protocols_print_settings(const struct xk_protocol_type *type, bool markdown)
 	if (!markdown)
 		printf("\nsettings\n%s", none ? "  none of its own\n" : "");
 	else if (!none || type->session_max != 0)
-		printf("\n| setting | values | unless set | |\n| --- | --- | --- | --- |\n");
+		printf("\n| setting | values | default | |\n| --- | --- | --- | --- |\n");
 	for (; setting != NULL && setting->name != NULL; setting++)
 		protocols_print_setting(setting, markdown);
 	snprintf(initial, sizeof(initial), "%u", type->session_max);
@@ -238,7 +241,7 @@ protocols_print_counters(const struct xk_protocol_type *type)
 /* ---- a dictionary for fuzzers ---- */
 
 static void
-protocols_print_word(const struct xk_field *field, uint64_t value)
+protocols_print_value(const struct xk_field *field, uint64_t value)
 {
 	printf("\"");
 	for (unsigned shift = field->bits; shift > 0; shift -= 8)
@@ -246,7 +249,7 @@ protocols_print_word(const struct xk_field *field, uint64_t value)
 	printf("\"\n");
 }
 
-/* Prints the values that fields of whole bytes name, and the numbers of the protocols above. */
+/* Prints the named values of fields of whole bytes, and the numbers of the protocols above. */
 static void
 protocols_print_dictionary(const struct xk_protocol_type *type)
 {
@@ -258,16 +261,16 @@ protocols_print_dictionary(const struct xk_protocol_type *type)
 		if (field->bits % 8 != 0)
 			continue;
 		if (field->usual != 0)
-			protocols_print_word(field, field->usual);
+			protocols_print_value(field, field->usual);
 		for (const struct xk_field_value *v = field->values; v != NULL && v->name != NULL; v++)
-			protocols_print_word(field, v->value);
+			protocols_print_value(field, v->value);
 		for (unsigned i = 0; field->is_upper && xk_protocol_types[i] != NULL; i++)
 			if (xk_number_find(xk_protocol_types[i], type, &number))
-				protocols_print_word(field, number);
+				protocols_print_value(field, number);
 	}
 }
 
-/* ---- the word ---- */
+/* ---- the command ---- */
 
 static void
 protocols_show(const struct xk_protocol_type *type, const struct protocols_choices *choices, bool is_named)

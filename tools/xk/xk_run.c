@@ -1,6 +1,6 @@
 /*
- * xk_run.c - `xk run`: its options, and one host of a graph file, which stands on its link until a signal ends it.
- * Network files: xk_run_net.c.
+ * xk_run.c - `xk run`: its options, and one host of a graph file, which runs on its link until a signal ends it. For
+ * network files, see xk_run_net.c.
  */
 #include <string.h>
 #include <sys/eventfd.h>
@@ -22,38 +22,38 @@ static const char *const run_ends[] = { "client", "server", NULL }; /* by PAIR_C
 
 static const struct options_option run_options[] = {
 	OPTION(CHOICE, struct run_options, end, "end", "END",
-	       "of a host: which end of its link it is, client or server\n"
-	       "(server); what is not set it has at 10.77.0.1 as client,\n"
-	       "at 10.77.0.2 as server",
+	       "of a host: the end of its link, client or server (server);\n"
+	       "its default address is 10.77.0.1 as client, 10.77.0.2 as\n"
+	       "server",
 	       .choices = run_ends),
 	OPTION(NUMBERS, struct run_options, seeds, "seed", "S",
-	       "of a network: what happens by chance; the same seed gives the\n"
+	       "of a network: the seed of random events; the same seed gives the\n"
 	       "same run (1)",
 	       .max = UINT64_MAX),
 	OPTION(TIME, struct run_options, until_ns, "until", "T",
-	       "how long it lasts: 500ms, 10s; of a network, in virtual time\n"
+	       "duration: 500ms, 10s; of a network, in virtual time\n"
 	       "(1s); of a host, in real time (until a signal)"),
 	OPTION(FLAG, struct run_options, quiet, "quiet", NULL, "of a network: do not print frames"),
 	OPTION(TEXT, struct run_options, show, "show", "NODE,...",
-	       "of a network: print the counts of these protocols only; `host`\n"
+	       "of a network: print only the counts of these protocols; `host`\n"
 	       "stands for the hosts' own, `link` for the links'"),
 	OPTION(FLAG, struct run_options, telemetry, "telemetry", NULL,
-	       "of a host: dpdk-telemetry.py can ask it, too (/xkernel/...)"),
+	       "of a host: serve dpdk-telemetry.py, too (/xkernel/...)"),
 	{ .name = NULL },
 };
 
 const struct options_program run_program = {
 	.name = "xk run",
 	.usage = "GRAPH|NETWORK [OPTION]...",
-	.about = "Of a graph file (digraph): a host with these protocols, which stands on its link until SIGINT,\n"
-		 "SIGTERM or SIGHUP, --until, or until one of its protocols ends it, and then tells what it has\n"
-		 "counted. A second signal ends it at once.\n\n"
-		 "Of a network file (graph), with --link sim: its hosts and links in the simulator, on virtual time.\n"
-		 "Each frame, boot and crash is a line on standard output; what was counted, and a hash of all that\n"
-		 "happened, come at the end on standard error. Settings there are of a host or link, of a host's\n"
-		 "graph (--set HOST.NODE.ATTR=VALUE), of every host's (--set graph.NODE.ATTR=VALUE).",
+	.about = "Of a graph file (digraph): runs a host with these protocols on its link until SIGINT, SIGTERM or\n"
+		 "SIGHUP, --until, or until one of its protocols ends it, and then prints its counts. A second\n"
+		 "signal ends it at once.\n\n"
+		 "Of a network file (graph), with --link sim: runs its hosts and links in the simulator, on virtual\n"
+		 "time. Each frame, boot and crash is a line on standard output; the counts, and a hash of all\n"
+		 "events, are printed at the end on standard error. --set sets a host or link, a host's graph\n"
+		 "(--set HOST.NODE.ATTR=VALUE), or every host's (--set graph.NODE.ATTR=VALUE).",
 	.footer = "Exit status: 0 success, 1 failure (a refused file, a link or host that does not work, a protocol\n"
-		  "that ended its host as a failure, lost buffers, messages that wait for ever), 2 misuse.",
+		  "that ended its host as a failure, lost buffers, messages that wait forever), 2 misuse.",
 	.options = run_options,
 	.shared = { { host_single_options, offsetof(struct run_options, single) },
 		    { host_common_options, offsetof(struct run_options, common) } },
@@ -64,16 +64,16 @@ const struct options_program run_program = {
 
 /* ---- one host ---- */
 
-/* DPDK's clients ask periodically: what they see next time is counted from here on. */
+/* DPDK's clients ask periodically: starts counting for their next query. */
 static void
-run_host_asked(void *server)
+run_host_before_query(void *server)
 {
 	stats_server_count(server, RUN_TELEMETRY_S);
 }
 
-/* Runs the host until its end. Returns 0, or the status to exit with. */
+/* Runs the host until its end. Returns 0, or the exit status. */
 static int
-run_host_stand(const struct run_options *options, struct host *host, int signals, uint64_t until_ns)
+run_host_until_end(const struct run_options *options, struct host *host, int signals, uint64_t until_ns)
 {
 	struct stats_server *stats;
 	char why[STATS_WHY];
@@ -82,7 +82,7 @@ run_host_stand(const struct run_options *options, struct host *host, int signals
 	if (stats_server_start(host, &stats, why, sizeof(why)) != 0)
 		fprintf(stderr, "%s: no `xk stats` of this host: %s\n", run_program.name, why);
 	if (host_is_on_dpdk(host) && options->telemetry)
-		status = host_begin_telemetry(host, run_host_asked, stats);
+		status = host_begin_telemetry(host, run_host_before_query, stats);
 	if (status == 0) {
 		host_print_standing(host);
 		host_await_end(host, signals, until_ns);
@@ -116,7 +116,7 @@ run_host_report(const struct run_options *options, struct host *host, FILE *out)
 	return host_end_json(run_program.name, options->common.json, &json);
 }
 
-/* Without settings, the host has the addresses and names of udptest's, so that either can be the other end. */
+/* Runs one host. Without settings, the host has udptest's addresses and names, so that either can be the other end. */
 static int
 run_host(struct run_options *options, const char *file)
 {
@@ -130,9 +130,9 @@ run_host(struct run_options *options, const char *file)
 
 	if (options->quiet || options->seeds.count > 0 || options->show != NULL)
 		return options_misuse(&run_program,
-				      "--quiet, --seed and --show are of network files, and %s is a graph", file);
+				      "--quiet, --seed and --show are for network files, but %s is a graph", file);
 	if (options->until_ns == 0)
-		return options_misuse(&run_program, "--until: 0 is no time such as 500ms or 10s");
+		return options_misuse(&run_program, "--until: 0 is not a time such as 500ms or 10s");
 	status = host_common_complete(&run_program, &options->common, true, &link);
 	if (status == 0)
 		status = host_single_complete(&run_program, &options->single, options->common.drivers);
@@ -154,7 +154,7 @@ run_host(struct run_options *options, const char *file)
 	if (status == 0)
 		status = host_start(&host);
 	if (status == 0) {
-		status = run_host_stand(options, &host, signals, until_ns);
+		status = run_host_until_end(options, &host, signals, until_ns);
 		reported = run_host_report(options, &host, out);
 		status = status != 0 ? status : reported;
 	}

@@ -1,4 +1,4 @@
-/* xk_run_net.c - `xk run` of a network file: its hosts and links in the simulator, on virtual time. */
+/* xk_run_net.c - `xk run` for a network file: its hosts and links in the simulator, on virtual time. */
 #include <errno.h>
 #include <inttypes.h>
 #include <poll.h>
@@ -22,7 +22,7 @@ struct run {
 	unsigned steps;
 };
 
-/* ---- watching ---- */
+/* ---- records ---- */
 
 static const char *const run_events[] = {
 	[XK_SIM_SENT] = "sent",     [XK_SIM_ARRIVED] = "arrived", [XK_SIM_LOST] = "lost",
@@ -76,7 +76,7 @@ enum {
 
 #define TABLE_ABSENT UINT64_MAX
 
-/* Rows keep the order that the counts have in each column. The maker frees them. */
+/* Rows keep the order of the counts in each column. The owner frees them. */
 struct run_table {
 	struct run_row {
 		char name[RUN_NAME];
@@ -127,7 +127,7 @@ run_table_add(void *to, const char *name, uint64_t count)
 	table->next_row = i + 1;
 }
 
-/* Returns the length of the node in a row's name; 0: the count is the host's or link's own. */
+/* Returns the length of the node in a row's name, or 0 if the count is the host's or link's own. */
 static size_t
 table_node_len(const char *name)
 {
@@ -136,7 +136,7 @@ table_node_len(const char *name)
 	return dot == NULL ? 0 : (size_t)(dot - name);
 }
 
-/* Returns whether --show names the node of the row, which is `own` if its name has none. */
+/* Returns true if --show lists the node of the row, which is `own` if its name has none. */
 static bool
 table_is_shown(const struct run_row *row, const char *own, const char *show)
 {
@@ -153,7 +153,7 @@ table_is_shown(const struct run_row *row, const char *own, const char *show)
 	return show == NULL;
 }
 
-/* Returns whether the row has nothing to show in columns first to end - 1. */
+/* Returns true if the row has no count above 0 in columns first to end - 1. */
 static bool
 table_is_zero(const struct run_row *row, unsigned first, unsigned end)
 {
@@ -163,7 +163,7 @@ table_is_zero(const struct run_row *row, unsigned first, unsigned end)
 	return true;
 }
 
-/* Writes `count`, or "-" if there is none. Returns the length. */
+/* Writes `count`, or "-" for none. Returns the length. */
 static int
 table_write_count(char text[TABLE_TEXT], uint64_t count)
 {
@@ -176,7 +176,7 @@ table_max(int a, int b)
 	return a > b ? a : b;
 }
 
-/* Prints the rows that are shown and not zero everywhere, in as many blocks of columns as they need. */
+/* Prints the rows that are shown and not zero everywhere, in as many blocks of columns as needed. */
 static void
 run_table_print(const struct run_table *table, const char *own, const char *show, FILE *out)
 {
@@ -221,7 +221,7 @@ run_table_print(const struct run_table *table, const char *own, const char *show
 		fprintf(out, "... and %u more %ss (--json has them)\n", table->columns - RUN_COLUMNS, own);
 }
 
-/* ---- what was counted ---- */
+/* ---- counts ---- */
 
 /* Returns the number of messages that wait in p. */
 static unsigned
@@ -236,73 +236,73 @@ run_messages_parked(const struct xk_protocol *p)
 	return count;
 }
 
-/* Calls tell for each count of a host and, if it is up, of its protocols and its kernel since it was booted. */
+/* Calls add for each count of a host and, if it is up, of its protocols and its kernel since its boot. */
 static void
-run_tell_host(struct xk_sim_host *host, void (*tell)(void *to, const char *name, uint64_t count), void *to)
+run_each_host_count(struct xk_sim_host *host, void (*add)(void *to, const char *name, uint64_t count), void *to)
 {
 	struct xk_sim_host_counts counts;
 	struct xk_kernel_stats stats;
 	char name[RUN_NAME];
 
 	xk_sim_host_counts(host, &counts);
-	tell(to, "boots", xk_sim_host_boots(host));
-	tell(to, "frames_in", counts.frames_in);
-	tell(to, "frames_out", counts.frames_out);
-	tell(to, "full", counts.full);
-	tell(to, "no_buffer", counts.no_buffer);
-	tell(to, "unheard", counts.unheard);
-	tell(to, "thread_switches", counts.thread_switches);
-	tell(to, "driver_wakes", counts.driver_wakes);
-	tell(to, "busy_us", counts.busy_ns / 1000);
+	add(to, "boots", xk_sim_host_boots(host));
+	add(to, "frames_in", counts.frames_in);
+	add(to, "frames_out", counts.frames_out);
+	add(to, "full", counts.full);
+	add(to, "no_buffer", counts.no_buffer);
+	add(to, "unheard", counts.unheard);
+	add(to, "thread_switches", counts.thread_switches);
+	add(to, "driver_wakes", counts.driver_wakes);
+	add(to, "busy_us", counts.busy_ns / 1000);
 	if (!xk_sim_is_up(host))
 		return;
 	xk_kernel_stats(xk_sim_kernel(host), &stats);
-	tell(to, "handoffs_explicit", stats.handoffs[XK_HANDOFF_EXPLICIT]);
-	tell(to, "handoffs_implicit", stats.handoffs[XK_HANDOFF_IMPLICIT]);
-	tell(to, "handoffs_time", stats.handoffs[XK_HANDOFF_TIME]);
-	tell(to, "fallbacks", stats.fallbacks);
-	tell(to, "overruns", stats.overruns);
-	tell(to, "no_stack", stats.no_stack);
+	add(to, "handoffs_explicit", stats.handoffs[XK_HANDOFF_EXPLICIT]);
+	add(to, "handoffs_implicit", stats.handoffs[XK_HANDOFF_IMPLICIT]);
+	add(to, "handoffs_time", stats.handoffs[XK_HANDOFF_TIME]);
+	add(to, "fallbacks", stats.fallbacks);
+	add(to, "overruns", stats.overruns);
+	add(to, "no_stack", stats.no_stack);
 	for (struct xk_protocol *p = xk_kernel_first(xk_sim_kernel(host)); p != NULL; p = p->next) {
 		for (unsigned i = 0; p->type->counters != NULL && p->type->counters[i] != NULL; i++) {
 			snprintf(name, sizeof(name), "%s.%s", p->name, p->type->counters[i]);
-			tell(to, name, xk_counter(p, i));
+			add(to, name, xk_counter(p, i));
 		}
 		for (unsigned i = 1; i < xk_drop_count(p->type); i++) {
 			snprintf(name, sizeof(name), "%s.%s", p->name, xk_drop_name(p->type, i));
-			tell(to, name, p->drops[i]);
+			add(to, name, p->drops[i]);
 		}
 		snprintf(name, sizeof(name), "%s.messages_parked", p->name);
-		tell(to, name, run_messages_parked(p));
+		add(to, name, run_messages_parked(p));
 	}
 }
 
 static void
-run_tell_link(const struct xk_sim_link *link, void (*tell)(void *to, const char *name, uint64_t count), void *to)
+run_each_link_count(const struct xk_sim_link *link, void (*add)(void *to, const char *name, uint64_t count), void *to)
 {
 	struct sim_link_counts counts;
 
 	xk_sim_link_counts(link, &counts);
-	tell(to, "sent", counts.sent);
-	tell(to, "delivered", counts.delivered);
-	tell(to, "loss", counts.loss);
-	tell(to, "duplicate", counts.duplicate);
-	tell(to, "reorder", counts.reorder);
-	tell(to, "corrupt", counts.corrupt);
-	tell(to, "cut", counts.cut);
-	tell(to, "queue", counts.queue);
-	tell(to, "mtu", counts.mtu);
-	tell(to, "nobody", counts.nobody);
-	tell(to, "withdrawn", counts.withdrawn);
+	add(to, "sent", counts.sent);
+	add(to, "delivered", counts.delivered);
+	add(to, "loss", counts.loss);
+	add(to, "duplicate", counts.duplicate);
+	add(to, "reorder", counts.reorder);
+	add(to, "corrupt", counts.corrupt);
+	add(to, "cut", counts.cut);
+	add(to, "queue", counts.queue);
+	add(to, "mtu", counts.mtu);
+	add(to, "nobody", counts.nobody);
+	add(to, "withdrawn", counts.withdrawn);
 }
 
 static void
-run_tell_json(void *to, const char *name, uint64_t count)
+run_add_json(void *to, const char *name, uint64_t count)
 {
 	json_uint(to, name, count);
 }
 
-/* Returns whether all nodes of --show exist; prints a message if not. */
+/* Returns true if all nodes of --show exist; prints a message otherwise. */
 static bool
 run_show_is_known(const char *show, const struct run_table *hosts)
 {
@@ -322,7 +322,7 @@ run_show_is_known(const char *show, const struct run_table *hosts)
 	return true;
 }
 
-/* Prints tables of hosts and links, and what identifies the run. */
+/* Prints tables of hosts and links, and the identification of the run. */
 static int
 run_summary(const struct run *run)
 {
@@ -333,11 +333,11 @@ run_summary(const struct run *run)
 
 	for (struct xk_sim_host *host = xk_sim_first_host(sim); host != NULL; host = xk_sim_next_host(host)) {
 		run_table_column(&hosts, xk_sim_host_name(host), xk_sim_is_up(host));
-		run_tell_host(host, run_table_add, &hosts);
+		run_each_host_count(host, run_table_add, &hosts);
 	}
 	for (struct xk_sim_link *link = xk_sim_first_link(sim); link != NULL; link = xk_sim_next_link(link)) {
 		run_table_column(&links, xk_sim_link_name(link), true);
-		run_tell_link(link, run_table_add, &links);
+		run_each_link_count(link, run_table_add, &links);
 	}
 	run_table_print(&hosts, "host", show, stderr);
 	run_table_print(&links, "link", show, stderr);
@@ -377,14 +377,14 @@ run_json(struct run *run)
 	for (struct xk_sim_host *host = xk_sim_first_host(sim); host != NULL; host = xk_sim_next_host(host)) {
 		json_object(json, xk_sim_host_name(host));
 		json_bool(json, "up", xk_sim_is_up(host));
-		run_tell_host(host, run_tell_json, json);
+		run_each_host_count(host, run_add_json, json);
 		json_close(json);
 	}
 	json_close(json);
 	json_object(json, "links");
 	for (struct xk_sim_link *link = xk_sim_first_link(sim); link != NULL; link = xk_sim_next_link(link)) {
 		json_object(json, xk_sim_link_name(link));
-		run_tell_link(link, run_tell_json, json);
+		run_each_link_count(link, run_add_json, json);
 		json_close(json);
 	}
 	json_close(json);
@@ -395,15 +395,15 @@ run_json(struct run *run)
 
 /* ---- running ---- */
 
-enum { RUN_LOOK_EVERY = 1 << 10 /* steps of the world, at the signals; one ends the run, and it reports */ };
+enum { RUN_POLL_STEPS = 1 << 10 /* number of the world's steps between two polls for signals */ };
 
 static bool
-run_goes_on(void *context)
+run_continues(void *context)
 {
 	struct run *run = context;
 	struct pollfd polls = { .fd = run->signals, .events = POLLIN };
 
-	return ++run->steps % RUN_LOOK_EVERY != 0 || poll(&polls, 1, 0) <= 0;
+	return ++run->steps % RUN_POLL_STEPS != 0 || poll(&polls, 1, 0) <= 0;
 }
 
 static int
@@ -416,7 +416,7 @@ run_opened(struct run *run, uint64_t until_ns)
 	if (run->options->common.pcap != NULL)
 		status = net_capture_open(&run->net, run->options->common.pcap);
 	if (status == 0) {
-		xk_sim_run_while(run->net.sim, until_ns, run_goes_on, run);
+		xk_sim_run_while(run->net.sim, until_ns, run_continues, run);
 		fflush(stdout);
 		status = run_summary(run);
 		written = run_json(run);
@@ -427,7 +427,7 @@ run_opened(struct run *run, uint64_t until_ns)
 	return status;
 }
 
-/* Opens the page of --journey, if there is one. */
+/* Opens the page of --journey, if requested. */
 static int
 run_open_journey(struct run *run, const char *file)
 {
@@ -436,7 +436,7 @@ run_open_journey(struct run *run, const char *file)
 	if (path == NULL)
 		return 0;
 	if (run->net.topology->host_count > JOURNEY_HOSTS)
-		return options_misuse(&run_program, "--journey shows up to %d hosts, and %s has %u", JOURNEY_HOSTS,
+		return options_misuse(&run_program, "--journey shows up to %d hosts, but %s has %u", JOURNEY_HOSTS,
 				      file, run->net.topology->host_count);
 	if (output_is_input(run_program.name, path, file))
 		return OPTIONS_FAILURE;
@@ -455,13 +455,13 @@ run_network(struct run_options *options, const char *file)
 	int status, closed;
 
 	if (options->seeds.count > 1)
-		return options_misuse(&run_program, "--seed takes one");
+		return options_misuse(&run_program, "--seed takes one number");
 	if (common->link == NULL || strcmp(common->link, "sim") != 0)
 		return options_misuse(&run_program, "networks run in the simulator: --link sim");
 	if (host_single_is_given(&options->single) || options->end != PAIR_ENDS || options->telemetry ||
 	    common->driver != HOST_DRIVER_ABSENT || common->spin_ns != 0 || common->drivers != 1)
 		return options_misuse(&run_program, "--mode, --threads, --cores, --driver, --spin, --drivers, --end "
-						    "and --telemetry are of a host: set what there is in the network "
+						    "and --telemetry are for a host: use the settings in the network "
 						    "file, or --set HOST.mode=regular");
 	if (common->json != NULL && strcmp(common->json, "-") == 0 && !options->quiet)
 		return options_misuse(&run_program, "--json - needs --quiet: standard output has the trace");
@@ -477,13 +477,13 @@ run_network(struct run_options *options, const char *file)
 		run.net.no_paths = common->no_paths != 0;
 		status = run_open_journey(&run, file);
 	}
-	journey = run.net.journey; /* net_close forgets it */
+	journey = run.net.journey; /* net_close resets it */
 	if (status == 0)
 		status = net_open(&run.net, run.seed, stdout, common->trace);
 	if (status == 0) {
 		watch_world(watch, run.net.sim);
 		status = run_opened(&run, until_ns);
-		net_stop(&run.net); /* under the watchdog: a shepherd may refuse to end */
+		net_stop(&run.net); /* under the watchdog: a shepherd may not end */
 		watch_forget(watch, run.net.sim);
 	}
 	closed = net_close(&run.net);

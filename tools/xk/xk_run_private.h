@@ -11,14 +11,14 @@ struct run_options {
 	struct host_single single;
 	const char *show;
 	uint64_t until_ns;
-	struct options_numbers seeds; /* none or one: a list tells if the option was given */
+	struct options_numbers seeds; /* none or one: the count shows whether the option was given */
 	unsigned end;                 /* the host's end of its links: PAIR_CLIENT, PAIR_SERVER; PAIR_ENDS: not given */
 	bool quiet, telemetry;
 };
 
 extern const struct options_program run_program;
 
-/* Checks the options, and runs a network file in the simulator (xk_run_net.c). Returns the status to exit with. */
+/* Checks the options, and runs a network file in the simulator (xk_run_net.c). Returns the exit status. */
 int run_network(struct run_options *options, const char *file);
 
 #endif
