@@ -11,7 +11,7 @@ struct attributes_check {
 	struct xk_graph_errors *errors;
 };
 
-/* Where an attribute may appear. */
+/* The places where an attribute may appear. */
 enum attributes_where { ATTRIBUTES_GRAPH = 1 << 0, ATTRIBUTES_NODE = 1 << 1, ATTRIBUTES_EDGE = 1 << 2 };
 
 /* Adds an error at line (0: from --set), and refuses the graph. */

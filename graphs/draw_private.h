@@ -20,7 +20,7 @@
 /* Starts a label, which ends with "</table>". */
 #define DRAW_TABLE "<table border=\"0\" cellspacing=\"0\" cellpadding=\"1\">"
 
-/* What a row of the legend shows: the line of an edge, or the frame of a node. */
+/* A row of the legend: the line of an edge, or the frame of a node. */
 #define DRAW_LEGEND_LINE(style, width, colour)                                                                         \
 	"border=\"" width "\" sides=\"b\" style=\"" style "\" color=\"" colour "\""
 #define DRAW_LEGEND_BOX(style, fill) "border=\"1\" style=\"" style "\" color=\"" DRAW_LINE "\" bgcolor=\"" fill "\""

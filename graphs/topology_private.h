@@ -5,7 +5,7 @@
 #include "graphs/attributes.h"
 #include "graphs/topology.h"
 
-/* Where an attribute may appear. */
+/* The places where an attribute may appear. */
 enum topology_where {
 	TOPOLOGY_GRAPH = 1 << 0,
 	TOPOLOGY_HOST = 1 << 1,

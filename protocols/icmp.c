@@ -74,7 +74,7 @@ static_assert((int)XK_FAULT_HEADER == XK_FAULTS - 1, "the fault that is never se
 
 /* ---- the header ---- */
 
-/* Of all types; of echoes, without the sequence number; of errors, without the quote (mtu: RFC 1191, 4). */
+/* The headers of all types; of echoes, without the sequence number; of errors, without the quote (mtu: RFC 1191, 4). */
 #define ICMP_HEADER(F)                                                                                                 \
 	F(8, type, .values = icmp_types)                                                                               \
 	F(8, code)                                                                                                     \
@@ -166,7 +166,7 @@ struct icmp {
 	uint64_t filled_ns;  /* when credit_ns was updated */
 };
 
-/* Of the session of an echo's header. */
+/* Returns the key of the session of an echo's header. */
 static struct xk_key
 icmp_key(struct xk_protocol *self, struct xk_session *lls, const uint8_t *p)
 {

@@ -69,7 +69,7 @@ struct xk_neighbour {
 	unsigned queued;
 };
 
-/* What to do if another station uses the own address (RFC 5227, 2.4). */
+/* The reaction if another station uses the own address (RFC 5227, 2.4). */
 enum arp_policy {
 	ARP_DEFEND, /* (c) keep it */
 	ARP_ONCE,   /* (b) defend it, and leave it at the next conflict within 10 s */

@@ -88,7 +88,7 @@ struct blast_spare {
 	struct blast_spare *next;
 };
 
-/* What may be sent again. Frames count, too, because each costs the headers of the protocols below. */
+/* The bytes and frames that may be sent again: each frame also costs the headers of the protocols below. */
 struct blast_credit {
 	int64_t bytes, frames;
 	bool has_sent; /* of a session: something was sent for the first time */

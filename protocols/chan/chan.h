@@ -6,10 +6,10 @@
 
 #include "xkernel/protocol.h"
 
-/* Of an actively opened channel: nanoseconds, at least 1000; for calls that begin later. -EINVAL: another time. */
+/* An actively opened channel: nanoseconds, at least 1000; for calls that begin later. -EINVAL: another time. */
 XK_CONTROL_OP(XK_CHAN_SET_DEADLINE, 107, const uint64_t);
 XK_CONTROL_OP(XK_CHAN_GET_DEADLINE, 108, uint64_t);
-/* Of the same channel: ends the running call with -ECANCELED; the server may have executed it. */
+/* The same channel: ends the running call with -ECANCELED; the server may have executed it. */
 XK_CONTROL_OP(XK_CHAN_ABORT, 109, void);
 
 #endif

@@ -26,7 +26,7 @@ struct xk_logptest_loop {
 	uint64_t receive_work_ns; /* ... and after each answer, but the last */
 };
 
-/* Who copies the bytes of messages from its memory to buffers, or back, at both ends. */
+/* The ends that copy the bytes of messages from their memory to buffers, or back. */
 enum xk_logptest_copies {
 	XK_LOGPTEST_SENDER, /* the receiver leaves them in the buffers */
 	XK_LOGPTEST_NOBODY, /* the sender lends them (xk_msg_lend) */
@@ -34,13 +34,13 @@ enum xk_logptest_copies {
 	XK_LOGPTEST_COPIES,
 };
 
-/* Of a batch, from before its first push; of a run, the medians. */
+/* The figures of a batch, from before its first push, or the medians of a run. */
 struct xk_logptest_times {
 	uint64_t sent_ns;     /* until its last message was given to the device */
 	uint64_t answered_ns; /* until its last answer */
 	/*
-	 * For how long the client really computed: the spin ends with a reading of the clock. Of a run, measured before
-	 *                                          it.
+	 * For how long the client really computed: the spin ends with a reading of the clock. Of a run,
+	 * measured before it.
 	 */
 	uint64_t send_work_ns, receive_work_ns;
 };

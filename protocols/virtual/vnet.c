@@ -55,7 +55,7 @@ struct vnet_session {
 	bool has_left;            /* messages that come up the session below go to another session */
 };
 
-/* What a new session is opened for. */
+/* The parameters of a new session. */
 struct vnet_how {
 	unsigned interface;
 	uint64_t host;

@@ -28,7 +28,7 @@ struct frame {
 	uint8_t bytes[DIFFER_LONG];
 };
 
-/* What a script has done to its host, and the results compared. */
+/* The effects of a script on its host, and the results compared. */
 struct recording {
 	const char *script;
 	bool by_layers; /* the next host has no paths */

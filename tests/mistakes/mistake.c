@@ -237,7 +237,7 @@ mistake_init(struct xk_protocol *protocol)
 #define MISTAKE_UNENDED 0
 #endif
 
-/* So are missing operations. */
+/* Missing operations are refused, too. */
 #ifdef MISTAKE_LACKS_OPEN
 static const struct xk_protocol_ops mistake_ops = { .init = mistake_init };
 #elif defined(MISTAKE_LACKS_DEMUX)

@@ -7,7 +7,7 @@
 
 enum { TELL = 4, LAST = XK_AM_HANDLERS - 1 };
 
-/* What the handlers received. */
+/* The messages that the handlers received. */
 static struct {
 	unsigned tells, returns;
 	struct xk_am_arrival arrival;

@@ -36,7 +36,7 @@ enum plan_fault {
 
 extern const char *const plan_fault_names[PLAN_FAULTS];
 
-/* What a scenario may vary. */
+/* The parts of a scenario that may vary. */
 enum plan_allows {
 	PLAN_LONG = 1 << 0,      /* messages longer than a frame */
 	PLAN_UNCHECKED = 1 << 1, /* udp.checksum=no; then nothing is damaged */
