@@ -29,8 +29,7 @@ TEST(incomplete_hosts_are_refused)
 	refuse("graph g { lan [link=ethernet10];\na -- lan }", ":2: host a has no graph file: add protocols=");
 	refuse(HEAD "a -- lan;\nb }", ":3: host b has no link");
 	refuse(HEAD "a -- lan;\nb [count=3] }", ":3: host b1 has no link: add an edge b -- LINK");
-	refuse(HEAD "a -- lan;\na [protocols=\"none.dot\"] }",
-	       ":3: protocols of a is \"none.dot\": no such file");
+	refuse(HEAD "a -- lan;\na [protocols=\"none.dot\"] }", ":3: protocols of a is \"none.dot\": no such file");
 	refuse(HEAD "a -- lan;\na [protocols=\"..\"] }", ":3: protocols of a is \"..\": no such file");
 }
 
@@ -54,8 +53,10 @@ TEST(unknown_attributes_are_refused_with_a_suggestion)
 	refuse(HEAD "a -- lan;\nlan [threads=2] }",
 	       ":3: threads is not an attribute of lan: it belongs on a host, or the graph");
 	refuse(HEAD "a -- lan;\na [loss=2] }", ":3: loss is not an attribute of a: it belongs on a link");
-	refuse(HEAD "a -- lan;\na [address=2] }", ":3: address is not an attribute of a: it belongs on an edge that joins");
-	refuse(HEAD "a -- lan [link=wide] }", ":2: link is not an attribute of a -- lan: it belongs on a link, or an edge");
+	refuse(HEAD "a -- lan;\na [address=2] }",
+	       ":3: address is not an attribute of a: it belongs on an edge that joins");
+	refuse(HEAD "a -- lan [link=wide] }",
+	       ":2: link is not an attribute of a -- lan: it belongs on a link, or an edge");
 	refuse(HEAD "a; b; a -- b [link=wide,\nhost=\"10.77.0.1/24\"] }", ":3: host is not an attribute of a -- b");
 	refuse(HEAD "a -- lan; graph [count=2] }", ":2: count is not an attribute of the graph: it belongs on a host");
 	refuse(HEAD "a -- lan;\na [protocol=udp] }",

@@ -159,8 +159,7 @@ TEST(invalid_host_settings_are_refused_at_their_line)
 	       "n.dot:2: crash of a is \"0s\": crash number 1 is not after the host was booted");
 	refuse(HEAD "a [crash=\"1s\", start=\"1s\"] }", "crash of a is \"1s\": crash number 1 is not after");
 	refuse(HEAD "a [crash=\"1s,2s\", boot=\"2s\"] }", "crash of a is \"1s,2s\": crash number 2 is not after");
-	refuse(HEAD "a [crash=\"1s,2s\"] }",
-	       "crash of a is \"1s,2s\": crash number 2 needs a reboot before it");
+	refuse(HEAD "a [crash=\"1s,2s\"] }", "crash of a is \"1s,2s\": crash number 2 needs a reboot before it");
 	refuse(HEAD "a [crash=\"3s\", boot=\"3s\"] }",
 	       "boot of a is \"3s\": boot number 1 is not after crash number 1");
 	refuse(HEAD "a [boot=\"3s\"] }", "boot of a is \"3s\": boot number 1 needs a crash before it");
