@@ -16,7 +16,7 @@ prints "its help describes it" 'graphs/udptest.dot and its protocols' "$made" --
 prints "a pair of processes" 'Round trips over virtio' "$made" udptest --rounds 100
 prints "... of a program called udptest" 'Round trips over virtio' "$made" --rounds 100
 prints "... of any graph" 'udptest-two' "$made" --graph graphs/udptest-two.dot --rounds 10 --link sim --json -
-expect "... and no other word" 2 'there is no word "walk"' "$work/programs/other" walk
+expect "... and no other word" 2 'there is no command "walk"' "$work/programs/other" walk
 prints "the echo" 'ns for the graph' "$made" bench echo --rounds 1000
 prints "udptest with its graph inside" 'Round trips over virtio' "$build/udptest" --compiled --rounds 20 --size 1,4000 --handoff none,both
 prints "chantest, too" 'Round trips over virtio' "$build/chantest" --compiled --rounds 10 --mode ipp --handoff none

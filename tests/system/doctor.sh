@@ -21,7 +21,7 @@ expect "xk doctor" 0 '' "$xk" doctor --json "$work/doctor.json"
 surroundings >"$work/after"
 check "nothing is changed" "$(diff "$work/before" "$work/after")" cmp -s "$work/before" "$work/after"
 check "the link of the demo works" "$(cat "$work/out")" grep -qE '^  virtio +yes +yes ' "$work/out"
-check "... which its last line reports" "$(tail -n 1 "$work/out")" grep -q '^virtio works' "$work/out"
+check "... which its last line reports" "$(tail -n 1 "$work/out")" grep -q '^virtio, the default link, works' "$work/out"
 document "its document" "$work/doctor.json" '(d["works"] is True and d["links"]["virtio"]["state"] == "good"
 	and set(d["links"]) == {"virtio", "memif", "ring", "tap", "af_packet", "af_xdp", "PCI address", "memory", "sim"}
 	and d["links"]["virtio"]["sleeps"] and not d["links"]["memif"]["sleeps"]

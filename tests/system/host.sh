@@ -203,7 +203,7 @@ check "... removes what a killed one left" "$(ls "$XDG_RUNTIME_DIR")" \
 
 for link in virtio tap memif ring; do
 	case $link in
-	ring) wanted=2 said='there is no lone end' ;;
+	ring) wanted=2 said='neither end can run alone' ;;
 	*) wanted=0 said='runs at' ;;
 	esac
 	expect "--until on $link" "$wanted" "$said" "$build/xk" run $echoes --link "$link" --end server --until 300ms
@@ -228,11 +228,11 @@ refused 2 'are for a host' xk run graphs/net/pair-ethernet10.dot --link sim --en
 refused 2 'networks run in the simulator' xk run graphs/net/pair-ethernet10.dot
 refused 2 'networks run in the simulator' xk run graphs/net/pair-ethernet10.dot --link virtio
 refused 1 'directed' xk run $echoes --link sim
-refused 2 'no lone end' xk run $echoes --link ring
+refused 2 'neither end can run alone' xk run $echoes --link ring
 refused 2 'interrupt is refused: use --driver poll' xk run $echoes --link memif --driver interrupt
 refused 2 'there are: .*virtio' xk run $echoes --link string
-refused 2 '"middle" is none of client, server' xk run $echoes --end middle
-refused 2 '"both" is none of regular, ipp' xk run $echoes --mode both
+refused 2 '"middle" is not one of client, server' xk run $echoes --end middle
+refused 2 '"both" is not one of regular, ipp' xk run $echoes --mode both
 refused 2 '"0" is not a number' xk run $echoes --threads 0
 refused 2 'may not use core 900' xk run $echoes --cores 900
 refused 2 '--cores takes one' xk run $echoes --cores 0,1
@@ -246,7 +246,7 @@ refused 2 '"65508" is not a number' icmptest --size 65508
 refused 2 'is not a time of at least 1us' icmptest --interval 0s
 refused 2 'is not a time of at least 1us' icmptest --timeout soon
 refused 2 'less than 4096 times --interval' icmptest --timeout 1s --interval 1us
-refused 2 'no lone end' icmptest 10.77.0.2 --link memory
+refused 2 'neither end can run alone' icmptest 10.77.0.2 --link memory
 refused 2 'xk run NETWORK --link sim' icmptest --link sim
 refused 1 'there is no icmptest in' icmptest --graph graphs/udptest.dot
 refused 1 '--json .* cannot be written' icmptest --json /nowhere/file

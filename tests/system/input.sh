@@ -25,16 +25,16 @@ misuse '"99999999999999999999" is not a number' --rounds 99999999999999999999
 misuse '"0" is not a number' --rounds 0
 misuse '"1e3" is not a number' --rounds 1e3
 misuse '"0" is not a number' --threads 0
-misuse '"both" is none of regular, ipp' --mode both
-misuse '"sleep" is none of poll, interrupt, adaptive' --driver sleep
+misuse '"both" is not one of regular, ipp' --mode both
+misuse '"sleep" is not one of poll, interrupt, adaptive' --driver sleep
 misuse 'needs --driver adaptive' --driver poll --spin 20us
 misuse '"20" is not a time such as' --driver adaptive --spin 20
-misuse '"all" is none of none, client, server, both' --handoff all
+misuse '"all" is not one of none, client, server, both' --handoff all
 misuse 'may not use core 900' --cores 900,0
 misuse '--cores takes two' --cores 0,0,0
 misuse 'wire is not available.*virtio' --link wire
 misuse 'interrupt is refused.*--driver poll' --link ring --driver interrupt
-misuse 'no lone end' --link ring --server
+misuse 'neither end can run alone' --link ring --server
 misuse 'need --link sim' --costs modern
 misuse 'expected one of none, decstation, alpha, modern' --link sim --costs fast
 misuse '"thread=5us": expected NAME=TIME' --link sim --costs modern,thread=5us
@@ -70,7 +70,7 @@ refused 'has .* characters' --set port.dev=/tmp/"$(printf 'x%.0s' {1..200})"
 refused 'has .* characters' --set port.dev=/tmp/"$(printf 'x%.0s' {1..100})"
 expect "a long path of a socket" 0 '' "$udptest" --rounds 10 --mode ipp --set port.dev="$work/$(printf 'x%.0s' {1..60})"
 refused 'comma, bracket or quote' --set port.dev=a,b
-refused 'no socket can be made at /nowhere/at/all/socket: No such file' --set port.dev=/nowhere/at/all/socket
+refused 'no socket can be created at /nowhere/at/all/socket: No such file' --set port.dev=/nowhere/at/all/socket
 refused '--json .*/none/x cannot be written' --json "$work/none/x"
 refused 'cannot be written' --json /dev/full
 
@@ -97,7 +97,7 @@ graph portless 'has no port' 'digraph x { udptest -> udp; udp -> ip; }'
 graph budget 'budget' 'digraph x { graph [budget="soon"]; udptest -> udp; udp -> ip; ip -> vnet; vnet -> eth;
 	vnet -> arp; arp -> eth; eth -> port; }'
 cp graphs/udptest.dot "$work/drawn.dot"
-expect "a picture over the graph" 1 'would be written over' "$xk" draw "$work/drawn.dot" -o "$work/../${work##*/}/drawn.dot"
+expect "a picture over the graph" 1 'would be overwritten' "$xk" draw "$work/drawn.dot" -o "$work/../${work##*/}/drawn.dot"
 check "the graph file survives" "it has changed" cmp -s graphs/udptest.dot "$work/drawn.dot"
 sed '/udptest -> udp/d' graphs/udptest.dot >"$work/without.dot"
 expect "a picture of unknown kind" 2 'a picture is NAME.svg' "$xk" draw graphs/udptest.dot -o "$work/picture.gif"
@@ -208,7 +208,7 @@ expect "xk run without --link" 2 'link sim' "$xk" run "$work/net.dot"
 expect "xk run of a protocol graph" 1 'directed' "$xk" run graphs/udptest.dot --link sim
 expect "xk run of no file" 1 'none.dot: cannot be read' "$xk" run "$work/none.dot" --link sim
 expect "xk run of random bytes" 1 "^$work/random.dot:[0-9]+: " "$xk" run "$work/random.dot" --link sim
-network 2 '"soon" is no time' --until soon
+network 2 '"soon" is not a time' --until soon
 network 2 '"-1s" is not a time' --until -1s
 network 2 '"-1" is not a number' --seed -1
 network 2 '"18446744073709551616" is not a number' --seed 18446744073709551616
@@ -301,7 +301,7 @@ if [ "$(id -u)" -eq 0 ]; then
 
 	# Another user's directory in /tmp in the place of ours.
 	mkdir -m 777 /tmp/xk-4077
-	expect "another's /tmp/xk-UID" 1 '/tmp/xk-4077 is not a directory of yours alone.*remove it, or give a path' \
+	expect "another's /tmp/xk-UID" 1 '/tmp/xk-4077 is not a directory of yours alone.*remove it, or specify a path' \
 		env -u XDG_RUNTIME_DIR -C "$work/copy" setpriv --reuid=4077 --regid=4077 --clear-groups \
 		"$work/copy/build/udptest" --rounds 10
 	rmdir /tmp/xk-4077

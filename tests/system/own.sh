@@ -13,7 +13,7 @@ prints "client and server are begun" 'tock/pricenet.dot' "$xk" new price --rpc -
 check "they have the right names" "$(cat "$own"/* "$work/tock"/*)" eval \
 	'! grep -qwiE "(asp|seq|tally|adder)(test|net)?|(asp|seq|tally|adder)_.*|.*example.*" "$own"/* "$work/tock"/*'
 expect "nothing is written over" 1 'pong.c cannot be written: File exists' "$xk" new pong -o "$own"
-expect "a name in use" 1 'there is a protocol udp already' "$xk" new udp -o "$own"
+expect "a name in use" 1 'there is already a protocol udp' "$xk" new udp -o "$own"
 for name in 9 Pong a-b ../x '' aaaaaaaaaaaaaaaaaaaaaaaaa; do
 	expect "no name: $name" 2 'a name is' "$xk" new "$name" -o "$own"
 done
@@ -41,7 +41,7 @@ expect "a client that fails ends its host so" 1 'price.failed' build-with/xk run
 prints "a pair of programs, too" ' 0$' build-with/udptest --graph "$own/pongtest.dot" --rounds 20 --mode ipp --size 100
 expect "udptest is udptest" 2 '^udptest: "nothing" is not an option' build-with/udptest nothing
 expect "... which does not compile others" 1 'a program made by xk compile has none' build-with/udptest --compiled --rounds 10
-expect "... and xk is xk" 2 '^xk: there is no word "nothing"' build-with/xk nothing
+expect "... and xk is xk" 2 '^xk: there is no command "nothing"' build-with/xk nothing
 # Wireshark finds a field of any name: the filter's name omits the characters that filters do not allow.
 mkdir "$work/odd"
 sed 's/^XK_FIELDS.*/static const struct xk_field pong_fields[] = {\

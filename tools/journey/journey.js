@@ -587,7 +587,7 @@ function facts(s) {
 		add("length", `${plural(s.n, "byte")}${s.segments ? ", in segments of " + s.segments.map(n => n || "…").join(" + ") : ", in one segment"}`);
 	}
 	if (s.again)
-		add("retransmits", , link(s.again, `step ${s.again}`), `, ${seconds(s.t - step(s.again).t)} earlier`);
+		add("retransmits", link(s.again, `step ${s.again}`), `, ${seconds(s.t - step(s.again).t)} earlier`);
 	if (s.because)
 		add("because of", link(s.because, `step ${s.because}: ${shortly(step(s.because))}`));
 	if (s.frame) {
