@@ -227,7 +227,7 @@ expect "dissectors are written" 0 '' "$xk" dissectors -o "$work/xkernel.lua"
 expect "... with a graph's numbers" 0 '' "$xk" dissectors graphs/chantest.dot
 check "... to standard output" "it is empty" grep -q '^-- numbers as the graph gives them' "$work/out"
 cp graphs/chantest.dot "$work/drawn.dot"
-expect "... not in the graph's place" 1 'would be written over' "$xk" dissectors "$work/drawn.dot" -o "$work/drawn.dot"
+expect "... not in the graph's place" 1 'would be overwritten' "$xk" dissectors "$work/drawn.dot" -o "$work/drawn.dot"
 expect "dissectors of no graph" 1 'none.dot' "$xk" dissectors "$work/none.dot"
 if [ -n "$has_tshark" ]; then
 	run 60 "$build/chantest" --link sim --rounds 20 --mode ipp --size 1,4000 --pcap "$work/calls"

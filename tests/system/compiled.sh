@@ -106,9 +106,9 @@ XK_CFLAGS=$(printf -- '-O0 %.0s' {1..600}) expect "... but no more than there is
 check "... and nothing is made" "it is" test ! -e "$work/none"
 
 cp graphs/udptest.dot "$work/mine.dot"
-expect "a program over its graph" 1 'would be written over' "$xk" compile "$work/mine.dot" -o "$work/mine.dot"
+expect "a program over its graph" 1 'would be overwritten' "$xk" compile "$work/mine.dot" -o "$work/mine.dot"
 ln -s udp.c "$work/link.c"
-expect "... or a protocol's" 1 'would be written over' "$xk" compile "$work/mine.dot" --with "$work/udp.c" -o "$work/link.c"
+expect "... or a protocol's" 1 'would be overwritten' "$xk" compile "$work/mine.dot" --with "$work/udp.c" -o "$work/link.c"
 check "the graph file survives" "it has changed" cmp -s graphs/udptest.dot "$work/mine.dot"
 
 mkdir "$work/evil*"

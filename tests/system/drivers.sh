@@ -74,7 +74,7 @@ done
 refused 'a simulated host has only one' --link sim --drivers 2
 refused 'virtio has at most 8 queues' --drivers 9
 refused '"0" is not a number between 1 and 16' --drivers 0
-refused 'with --drivers N, 2N' --drivers 2 --cores 0,0,0
+refused 'or 2N with --drivers N' --drivers 2 --cores 0,0,0
 refused 'may not use core 900' --drivers 2 --cores 0,0,0,900
 expect "refused: cores of a host" 2 'one for each of the 2 drivers' "$xk" run graphs/icmptest.dot --drivers 2 --cores 0,0,0
 expect "refused: of a network" 2 'are for a host' "$xk" run graphs/net/pair-ethernet10.dot --link sim --drivers 2

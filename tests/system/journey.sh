@@ -178,7 +178,7 @@ shows datagram 'the last step' 'step=999999' "data-step=\"$(number datagram 'len
 shows datagram 'a message by number' 'message=3' 'data-message="3"' "data-step=\"$(number datagram 'first(m=3)["i"]')\""
 shows paths 'by path' 'first=path' 'by path, ' 'class="node[a-z ]* passed"'
 shows handoff 'the handoff' 'first=handoff' 'handoff \(time\)' 'class="carrier handoff"' '⇄ time'
-shows resent 'the first retransmission' 'first=retransmission' 'retransmits' 'first in <a href="#step='
+shows resent 'the first retransmission' 'first=retransmission' 'retransmits' 'retransmits</dt><dd><a href="#step='
 shows crash 'the crash' 'first=crash' 'crashes: its sessions' 'class="host active down"'
 shows fragments 'a loss' 'first=loss' 'is lost: ' 'mark lost'
 shows long 'more than 10,000 crossings' 'step=15000' 'data-step="15000"' 'only the first 20000 steps'

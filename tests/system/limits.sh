@@ -52,10 +52,10 @@ names -n 10 'ulimit -n' "${pair[@]}"
 names -n 5 'ulimit -n' "${here[@]}"
 names -n 5 'ulimit -n' "$programs/xk" draw graphs/udptest.dot -o "$work/udptest.svg"
 for link in virtio memif; do
-	names -f 1 'may have 1 KiB, and shared memory is one of [0-9]+ MiB: see .ulimit -f' "${pair[@]}" --link $link
+	names -f 1 'may write files of 1 KiB, but shared memory is a file of [0-9]+ MiB: see .ulimit -f' "${pair[@]}" --link $link
 done
 under -f 1 "${pair[@]}" --link ring
-names -s 128 'a stack may have 128 KiB, and 512 are needed' "${here[@]}"
+names -s 128 'a stack may have 128 KiB, but 512 are needed' "${here[@]}"
 names -s 128 'a stack may have' "$programs/xk" check graphs/udptest.dot
 if [ "$programs" = "$build" ]; then
 	ok "address space (not tried: only a sanitized build is here)"
@@ -111,7 +111,7 @@ else
 	check "... and DPDK does not print its options" "$(wc -l <"$work/err") lines" [ "$(wc -l <"$work/err")" -le 3 ]
 	without "no /proc" 'umount -l /proc' 'is /proc mounted' "${pair[@]}"
 	without "no /proc, compiled" 'umount -l /proc' 'is /proc mounted' "$programs/udptest" --link sim --compiled --rounds 20
-	without "nowhere to write" 'mount -t tmpfs -o ro none /tmp && unset XDG_RUNTIME_DIR' 'Read-only file system: take another' \
+	without "nowhere to write" 'mount -t tmpfs -o ro none /tmp && unset XDG_RUNTIME_DIR' 'Read-only file system: use another' \
 		"${pair[@]}"
 fi
 

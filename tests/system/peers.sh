@@ -139,7 +139,7 @@ ended "a client that waits for its server, which comes" "$early" 20 0 early.err
 
 # ---- one socket, two servers, two clients --------------------------------------------------------------------------------
 
-expect "a second server on the socket" 1 "another server has $socket: end it, or take another socket" "$udptest" --server
+expect "a second server on the socket" 1 "another server has $socket: stop it, or use another socket" "$udptest" --server
 served "the first server continues"
 spawn first "${client[@]}" "${for_ever[@]}"
 first=$pid
@@ -172,7 +172,7 @@ await_traffic "$server" || fail "SIGSTOP of the server" "there is no traffic"
 kill -STOP "$server"
 sleep 2
 kill -CONT "$server"
-ended "SIGSTOP of the server: the client continues when it does" "$patient" 90 0 patient.err "a message was lost: no echo within [0-9]+ ms; going on"
+ended "SIGSTOP of the server: the client continues when it does" "$patient" 90 0 patient.err "a message was lost: no echo within [0-9]+ ms; continuing"
 document "SIGSTOP of the server: losses are counted, every round is completed" "$work/patient.json" \
 	'3 <= runs[0]["lost"] <= 200 and runs[0]["rounds"] == 20000 and runs[0]["bad"] == 0'
 served "SIGSTOP of the server: the next client"
@@ -206,7 +206,7 @@ document "a lone server's counts" "$work/server.json" \
 # ---- other files at the socket's path --------------------------------------------------------------------------------------------
 
 echo "not a socket" >"$socket"
-expect "a file at the socket's place" 1 "$socket is in the way and cannot be used .*: remove it" "$udptest" --server
+expect "a file at the socket's place" 1 "$socket exists and cannot be used .*: remove it" "$udptest" --server
 check "a file at the socket's place is left alone" "it has changed" grep -q "not a socket" "$socket"
 rm "$socket"
 
