@@ -176,6 +176,13 @@ blast_receive_keep(struct blast_partial *partial, struct blast_partial **out)
 	return XK_DROP_NO_BUFFER;
 }
 
+/* Returns the time from then_ns to an arrival: 0 if then_ns was read later, by an event or another driver. */
+static uint64_t
+blast_since(uint64_t arrival_ns, uint64_t then_ns)
+{
+	return arrival_ns > then_ns ? arrival_ns - then_ns : 0;
+}
+
 /* Stores fragment m, which is new and fits, and measures the path by it. */
 static void
 blast_receive_store(struct blast_partial *partial, struct xk_msg *m, const struct blast_header *h, uint64_t now_ns)
@@ -184,9 +191,9 @@ blast_receive_store(struct blast_partial *partial, struct xk_msg *m, const struc
 	struct blast *blast = blast_of(s);
 
 	if (h->op == BLAST_SEND && partial->silences == 0 && partial->received > 0)
-		blast_estimate_add(blast, &s->spacing_ns, now_ns - partial->last_ns);
+		blast_estimate_add(blast, &s->spacing_ns, blast_since(now_ns, partial->last_ns));
 	if (h->op == BLAST_RETRANSMIT && partial->silences == 1 && partial->nacked_ns != 0)
-		blast_estimate_add(blast, &s->round_trip_ns, now_ns - partial->nacked_ns);
+		blast_estimate_add(blast, &s->round_trip_ns, blast_since(now_ns, partial->nacked_ns));
 	partial->fragments[__builtin_ctzll(h->mask)] = m;
 	partial->mask |= h->mask;
 	*(blast_receive_is_last(h) ? &partial->last_length : &partial->length) = h->length;

@@ -324,6 +324,50 @@ BLAST_TEST(blast_waits_for_the_measured_nack_time, new_known("nack=50ms keep=5s 
 	CHECK(rig_counter(r, "nacks_out") > early + 1);
 }
 
+/* A fragment of `message`, with number 7, that a driver carries which has last read its clock at arrival_ns. */
+struct arrival {
+	struct blast_session *s;
+	struct frame frame;
+	uint64_t arrival_ns;
+};
+
+static void
+arrive(void *argument)
+{
+	const struct arrival *a = argument;
+	const struct blast_header h = { NUMBER,       7, a->frame.length, 3, (uint16_t)a->frame.op, BLAST_FRAGMENTS,
+					a->frame.mask };
+	struct xk_shepherd_head *head = xk_self_head(), saved = *head;
+	struct xk_msg *m = xk_msg_new(xk_platform_of(a->s->session.protocol), a->frame.len);
+
+	memcpy(m->data, a->frame.payload, a->frame.len);
+	head->lane = 1;
+	head->turn_ns = &a->arrival_ns;
+	blast_receive_fragment(a->s, a->s->session.lls, m, &h);
+	head->lane = saved.lane;
+	head->turn_ns = saved.turn_ns;
+}
+
+/* A driver's clock may be behind the event that sent the NACK, and behind another driver's. */
+BLAST_TEST(blast_measures_no_time_before_an_arrival, new_known("nack=50ms keep=5s nack_max=1s"))
+{
+	struct blast *blast = (struct blast *)rig_protocol(r, "blast");
+	struct arrival a = { .frame = fragment(7, BLAST_SEND, 1) };
+
+	rig_advance_ms(r, 1);
+	inject_fragments(r, 7, BLAST_SEND, "0");
+	a.s = TAILQ_FIRST(&blast->ages)->session;
+	a.arrival_ns = xk_now_ns(&blast->protocol) - 1000;
+	CHECK(rig_do(r, arrive, &a));
+	CHECK_EQ(a.s->spacing_ns.mean, 1);
+	rig_advance_ms(r, 50);
+	CHECK_EQ(sent(r).op, BLAST_NACK);
+	a.frame = fragment(7, BLAST_RETRANSMIT, 2);
+	CHECK(rig_do(r, arrive, &a));
+	CHECK_EQ(a.s->round_trip_ns.mean, 1);
+	expect_delivered(r, message);
+}
+
 RIG_TEST(blast_estimate_follows_its_samples, new_rig("nack_min=1us nack_max=300ms"))
 {
 	const struct blast *blast = (struct blast *)rig_protocol(r, "blast");
