@@ -1,7 +1,6 @@
 #!/bin/sh
 # packages.sh - for ./run, which defines info, die and quietly: lists the Debian packages that its commands need, and
 # installs them; or, for build --sim on any Linux, reports missing tools.
-# any Linux, reports which tools are missing.
 
 # Packages of each command in addition to those of the build; recommended packages are not installed.
 build_packages='gcc libc6-dev meson ninja-build pkg-config libdpdk-dev libevent-dev libjansson-dev graphviz'
