@@ -549,9 +549,13 @@ logptest_start_by_itself(struct xk_event *event, void *argument)
 		.finished = logptest_own_finished,
 		.argument = l,
 	};
+	int err;
 
-	if (xk_logptest_start(&l->client.protocol, &run) == -EAGAIN)
+	err = xk_logptest_start(&l->client.protocol, &run);
+	if (err == -EAGAIN)
 		xk_event_schedule(event, CLIENT_RETRY_US);
+	else if (err != 0)
+		client_fail(&l->client.protocol, err);
 }
 
 /* ---- the server ---- */

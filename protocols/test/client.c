@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "protocols/virtual/vnet.h"
 #include "xkernel/trace.h"
 
 enum { CLIENT_PERIOD = 65521 };
@@ -11,7 +12,7 @@ enum { CLIENT_PERIOD = 65521 };
 void
 client_fail(struct xk_protocol *self, int err)
 {
-	if (err == -ECANCELED || err == -EADDRNOTAVAIL || err == -EINVAL)
+	if (err == -ECANCELED || err == -EADDRNOTAVAIL)
 		return;
 	xk_trace(self, XK_TRACE_NONE, "the run has failed: %s", xk_error(err));
 	xk_host_end(self, err);
@@ -40,6 +41,17 @@ client_may_retry(int err)
 	return err == -EHOSTUNREACH || err == -ETIMEDOUT || err == -ENOBUFS || err == -EAGAIN || err == -ECONNREFUSED;
 }
 
+/* Returns whether host is an address of this host. */
+static bool
+client_is_own(struct xk_protocol *self, uint32_t host)
+{
+	struct xk_vnet_interfaces own = { .count = 0 };
+	unsigned index;
+
+	return xk_control_protocol(xk_lower(self, 0), XK_VNET_GET_INTERFACES, &own) == 0 &&
+	       xk_vnet_kind(own.list, own.count, host, &index) == XK_VNET_MINE;
+}
+
 int
 client_open(struct xk_protocol *self, uint32_t host, uint16_t port, uint64_t patience_ns, struct xk_session **s)
 {
@@ -53,6 +65,8 @@ client_open(struct xk_protocol *self, uint32_t host, uint16_t port, uint64_t pat
 		if (port != 0)
 			xk_participant_push(&participants.remote, port);
 		err = xk_open(self, self, xk_lower(self, 0), &participants, s);
+		if (err != 0 && client_is_own(self, host))
+			return -EADDRNOTAVAIL;
 		if (!client_may_retry(err) || xk_now_ns(self) >= begun_ns + patience_ns)
 			return err;
 		if (xk_delay(self, CLIENT_RETRY_US) == -ECANCELED)

@@ -44,8 +44,8 @@ struct client_count {
 
 /*
  * Reports that a run that the settings started has failed: says so at any trace level, and ends the host with a failure.
- * Not if the host is ending (-ECANCELED), or is the peer itself, as VNET (-EADDRNOTAVAIL) and IP (-EINVAL) say: one
- * setting may name the server to all hosts.
+ * Not if the host is ending (-ECANCELED), or is the peer itself (-EADDRNOTAVAIL): one setting may name the server to all
+ * hosts.
  */
 void client_fail(struct xk_protocol *self, int err);
 

@@ -144,6 +144,19 @@ for user in udptest chantest blasttest pingpong; do
 	expect "$user with its server" 0 '' "$xk" "$@" --set "client.$user.$setting=10.77.0.2"
 done
 
+# A host that is its own peer has no run; an address that no host can have fails.
+for user in udptest chantest blasttest pingpong; do
+	case $user in blasttest) setting=to ;; *) setting=peer ;; esac
+	set -- run "$work/absent.dot" --link sim --quiet --until 30s --set "graph.protocols=graphs/$user.dot"
+	expect "$user with itself" 0 '' "$xk" "$@" --set "client.$user.$setting=10.77.0.1"
+	expect "$user with a multicast address" 1 'client: one of its protocols has reported a failure' \
+		"$xk" "$@" --set "client.$user.$setting=224.0.0.1"
+done
+
+expect "logptest with too many answers" 1 'client: one of its protocols has reported a failure' \
+	"$xk" run "$work/absent.dot" --link sim --quiet --until 30s --set graph.protocols=graphs/logp.dot \
+	--set client.logptest.peer=10.77.0.2 --set client.logptest.first_answers=1024
+
 expect "--show of an unknown node" 1 'has a node "nobody"' "$xk" run $pair --link sim --quiet --show udptest,nobody
 expect "--show is of networks" 2 'are for network files' "$xk" run graphs/udptest.dot --show udptest
 run 60 "$xk" run graphs/net/crash.dot --link sim --until 2500ms --quiet
