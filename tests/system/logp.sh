@@ -124,7 +124,7 @@ for options in gm.dot am.dot "gm.dot --set gm.flow=no" "gm.dot --set gm.reliable
 done
 prints "losses" '[0-9]+ batches were lost' "$fast" --graph graphs/udptest-faults.dot --link sim --size 8 --repeats 1 --mode ipp
 expect "an unknown link name" 2 'there is no link "token"' "$logp" --link sim --preset token
-expect "an unknown link setting" 2 '"speed": expected a setting' "$logp" --link sim --preset myrinet,speed=1
+expect "an unknown link setting" 2 '"speed": expected SETTING=VALUE' "$logp" --link sim --preset myrinet,speed=1
 expect "calls" 1 'chantest.dot has no test protocol over messages' "$logp" --graph graphs/chantest.dot --link sim
 expect "echoes" 1 'Operation not supported' "$logp" --graph graphs/icmptest.dot --link sim
 expect "too long" 1 'sends at most 1494 bytes in a message, not 1495' "$logp" --graph graphs/llp.dot --link sim --size 1495

@@ -20,7 +20,7 @@ named loop_event 'xk run: watchdog: host "server", protocol "mistake" has comput
 named loop_init 'xk run: watchdog: host "server" boots: protocol "mistake" has computed for 0.2 s, in its operation init [(]mistake_spin < mistake_init'
 expect "loop_pop under udptest in the simulator" 1 'udptest: watchdog: host "server", protocol "mistake" has computed for 0.2 s' \
 	"$udptest" --graph "$graph" --link sim --rounds 10 --watchdog 200ms --set server:mistake.makes=loop_pop
-expect "an invalid --watchdog time" 2 '--watchdog: "soon" is no time' "$xk" run "$net" --link sim --watchdog soon
+expect "an invalid --watchdog time" 2 '--watchdog: "soon" is not a time' "$xk" run "$net" --link sim --watchdog soon
 
 # ---- a second signal ends any program ----------------------------------------------------------------------------------
 
