@@ -19,7 +19,7 @@ def die_with_parent():
     ctypes.CDLL(None).prctl(1, signal.SIGKILL)
 
 
-def words_of(why):
+def error_text(why):
     """An error in words: what it is about, what is wrong, and what helps."""
     if isinstance(why, OSError) and why.filename is not None:
         helps = {errno.ENOENT: "is the name right, and is it built (./run build)?", errno.ENOTDIR: "is the name right?"}
@@ -45,7 +45,7 @@ def exit_with(main):
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what is left of the output is flushed at the exit
         status = 1
     except (Failed, OSError, ValueError, subprocess.SubprocessError) as why:
-        print(f"{name}: {words_of(why)}", file=sys.stderr)
+        print(f"{name}: {error_text(why)}", file=sys.stderr)
         status = 1
     sys.exit(status)
 
@@ -58,16 +58,16 @@ def touch(file):
         raise Failed(f"{file} cannot be written: {why.strerror}: name another place, or make its directory") from None
 
 
-def find_and_tell(name, find, tell, file):
+def find_and_print(name, find, show, file):
     """Tells the document that find() returns, and writes it as JSON to file (None: nowhere). Returns the exit status."""
     try:
         if file:
             touch(file)
         found = find()
     except (Failed, OSError, ValueError, subprocess.SubprocessError) as why:
-        print(f"{name}: {words_of(why)}", file=sys.stderr)
+        print(f"{name}: {error_text(why)}", file=sys.stderr)
         return 1
-    tell(found)
+    show(found)
     if file:
         with open(file, "w", encoding="utf-8") as stream:
             json.dump(found, stream, indent=1)

@@ -15,7 +15,7 @@ import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 sys.dont_write_bytecode = True
-from programs import Failed, die_with_parent, exit_with, find_and_tell
+from programs import Failed, die_with_parent, exit_with, find_and_print
 
 PATIENCE_S = 600
 POLLING = ("--mode", "ipp", "--handoff", "none", "--driver", "poll")
@@ -104,25 +104,25 @@ class Trends:
             print(".", end="", file=sys.stderr, flush=True)
         if len(self.missing) == len(pairs):
             raise Failed(f"nothing can be measured: {next(iter(self.missing.values()))}")
-        rows = [{"what": what, "unit": "ns", "pairs": found, **self.judged([new / old for old, new in found])}
+        rows = [{"what": what, "unit": "ns", "pairs": found, **self.summary_of([new / old for old, new in found])}
                 for what, found in pairs.items() if what not in self.missing]
         for what in COUNTED if self.counted else ():
             found = self.tried(f"{what}, instructions", lambda what=what: [[self.instructions(what, build) for build in ("old", "new")]
                                                                           for _ in range(COUNTS)])
             if found:
                 rows.append({"what": what, "unit": "instructions", "pairs": found,
-                             **self.judged([new / old for old, new in found], COUNTS, LEAST)})
+                             **self.summary_of([new / old for old, new in found], COUNTS, LEAST)})
         print(file=sys.stderr)
         return {"turns": self.turns, "rows": rows, "missing": self.missing}
 
     @staticmethod
-    def judged(ratios, enough=ENOUGH, least=0):
+    def summary_of(ratios, enough=ENOUGH, least=0):
         low, high = min(ratios), max(ratios)
         change = None if len(ratios) < enough else "more" if low > 1 + least else "less" if high < 1 - least else None
         return {"ratio": statistics.median(ratios), "low": low, "high": high, "change": change}
 
 
-def tell(found):
+def print_found(found):
     print(f"{'new over old':34}{'old':>10}{'new':>10}  ratio")
     for row in found["rows"]:
         old, new = (statistics.median(figures) for figures in zip(*row["pairs"]))
@@ -142,7 +142,7 @@ def main():
     parser.add_argument("--turns", type=int, default=6, help="pairs (6)")
     parser.add_argument("--json", metavar="FILE", help="what was found")
     options = parser.parse_args()
-    return find_and_tell("trends", Trends(options).find, tell, options.json)
+    return find_and_print("trends", Trends(options).find, print_found, options.json)
 
 
 if __name__ == "__main__":

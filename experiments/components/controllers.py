@@ -13,7 +13,7 @@ import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 sys.dont_write_bytecode = True
-from programs import exit_with, find_and_tell
+from programs import exit_with, find_and_print
 
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 NETWORK = os.path.join(ROOT, "experiments", "components", "network.dot")
@@ -190,7 +190,7 @@ def error(us, published_us):
     return f"{100 * (us / published_us - 1):+.1f} %"
 
 
-def tell(found):
+def print_found(found):
     print(f"{'us a round trip':26}{'bytes':>6}{'sum':>7}{'model':>9}{'measured':>10}{'error':>9}")
     for machine in found["machines"].values():
         for row in machine["exchanges"]:
@@ -212,7 +212,7 @@ def main():
     parser.add_argument("build", help="where the programs are")
     parser.add_argument("--json", metavar="FILE", help="what was found")
     options = parser.parse_args()
-    return find_and_tell("controllers", lambda: find(options.build), tell, options.json)
+    return find_and_print("controllers", lambda: find(options.build), print_found, options.json)
 
 
 exit_with(main)

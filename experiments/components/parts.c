@@ -1,9 +1,9 @@
 /*
- * parts.c - the parts of a round trip between two hosts, each by itself: what a frame's way through memory or through Linux's
- * network takes where nobody sleeps, signalling an eventfd, waking a thread by it.
+ * parts.c - measures the parts of a round trip between two hosts, each by itself: moving a frame through memory or
+ * through Linux's network while both ends spin, signalling an eventfd, and waking a thread with it.
  *
- * Prints the median of each of several blocks for one way, in nanoseconds: medians, because the round trips that parts.py
- * sets beside the sum of the parts are medians. A mean also has what other programs take.
+ * Prints the median of each of several blocks for one direction, in nanoseconds. Medians, because the round trips that
+ * parts.py compares with the sum are medians; a mean would include the time of other programs.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -35,11 +35,11 @@
 
 enum {
 	PARTS_BLOCKS = 11,
-	PARTS_FRAME_MIN = ETH_HLEN + 4, /* with its number */
+	PARTS_FRAME_MIN = ETH_HLEN + 4, /* Ethernet header and number */
 	PARTS_FRAME_MAX = 1514,
 	PARTS_TYPE = 0x88b5, /* IEEE 802: for experiments */
 	PARTS_PATIENCE_NS = 1000000000,
-	PARTS_TRIES = 500, /* of the first frame: an interface takes a while to come up */
+	PARTS_TRIES = 500, /* of the first frame: an interface needs time to come up */
 	PARTS_TRY_NS = 10000000,
 	PARTS_RING_FRAME = 2048,
 	PARTS_RING_FRAMES = 512,
@@ -59,8 +59,8 @@ struct parts_options {
 static const struct options_option parts_options[] = {
 	OPTION(CHOICE, struct parts_options, kind, "kind", "KIND",
 	       "memory: one core copies a frame into shared memory, and the other reads it; both spin (memory)\n"
-	       "bell: eventfd, with nobody listening\n"
-	       "wake: eventfd, from its ringing until a thread that slept on it runs\n"
+	       "bell: eventfd on which no thread waits\n"
+	       "wake: eventfd, from the signal until a thread that slept on it runs\n"
 	       "packet: from one packet socket to the other's ring, through Linux; both ends spin\n"
 	       "tap: from one tap interface to the other, likewise",
 	       .choices = parts_kinds),
@@ -104,7 +104,10 @@ parts_compare(const void *one, const void *other)
 	return a < b ? -1 : a > b;
 }
 
-/* Times once(context) in blocks, with one reading of the clock each. ways: how many it takes. Returns 0, or -1 if one failed. */
+/*
+ * Times once(context) in blocks, with one clock reading each. ways: directions per call. Returns 0, or -1 if a call
+ * failed.
+ */
 static int
 parts_time(const struct parts_options *o, bool (*once)(void *context), void *context, unsigned ways, double *ns)
 {
@@ -131,7 +134,7 @@ parts_time(const struct parts_options *o, bool (*once)(void *context), void *con
 
 /* ---- memory ---- */
 
-/* A slot for a frame in each direction. The number of the frame that is in it is written last. */
+/* A slot for a frame in each direction. The frame's number is written last. */
 struct parts_slot {
 	_Alignas(64) _Atomic uint64_t number;
 	_Alignas(64) uint8_t bytes[PARTS_FRAME_MAX];
@@ -141,8 +144,8 @@ struct parts_memory {
 	const struct parts_options *options;
 	struct parts_slot slots[2];
 	uint8_t frame[PARTS_FRAME_MAX];
-	uint64_t number;      /* of the last frame that was sent */
-	_Atomic uint64_t sum; /* of all that was read: keeps the compiler from dropping the reads */
+	uint64_t number;      /* of the last frame sent */
+	_Atomic uint64_t sum; /* of all bytes read: keeps the compiler from dropping the reads */
 	_Atomic bool failed;
 };
 
@@ -155,7 +158,7 @@ parts_put(struct parts_memory *memory, unsigned end, uint64_t number)
 	atomic_store_explicit(&slot->number, number, memory_order_release);
 }
 
-/* Reads the frame that the other end puts, and adds it to *sum. Returns false if that end has failed. */
+/* Reads the other end's frame and adds its bytes to *sum. Returns false if that end has failed. */
 static bool
 parts_take(struct parts_memory *memory, unsigned end, uint64_t number, uint64_t *sum)
 {
@@ -168,7 +171,7 @@ parts_take(struct parts_memory *memory, unsigned end, uint64_t number, uint64_t 
 	return true;
 }
 
-/* Moves this thread to core. Returns false after a message if it may not run there. */
+/* Pins this thread to core. Returns false after a message if it may not run there. */
 static bool
 parts_pin(uint64_t core)
 {
@@ -177,8 +180,8 @@ parts_pin(uint64_t core)
 	CPU_ZERO(&set);
 	CPU_SET(core, &set);
 	errno = pthread_setaffinity_np(pthread_self(), sizeof(set), &set);
-	return errno == 0 ||
-	       parts_fail("a core of --cores", ": name others (`taskset -p $$` tells which this process may use)") == 0;
+	return errno == 0 || parts_fail("a core of --cores",
+					": name others (`taskset -p $$` prints those that this process may use)") == 0;
 }
 
 static void *
@@ -248,10 +251,10 @@ parts_bell(const struct parts_options *o, double *ns)
 	return parts_time(o, parts_bell_once, &fd, 1, ns) == 0 ? 0 : parts_fail("an eventfd", "");
 }
 
-/* Two threads that ring each other's bells, and sleep as drivers do. */
+/* Two threads that signal each other's eventfds, and sleep as drivers do. */
 struct parts_sleepers {
 	const struct parts_options *options;
-	int bells[2], sleeps[2]; /* eventfds, and the epolls that have them */
+	int bells[2], sleeps[2]; /* eventfds, and the epolls that watch them */
 	_Atomic bool failed;
 };
 
@@ -301,7 +304,7 @@ parts_wake(const struct parts_options *o, double *ns)
 	pthread_t other;
 
 	for (unsigned i = 0; i < 2; i++) {
-		/* Each ring ends a sleep; so nobody reads the eventfds. */
+		/* Edge-triggered: each signal ends a sleep, so the eventfds need not be read. */
 		struct epoll_event rung = { .events = EPOLLIN | EPOLLET };
 
 		sleepers.bells[i] = eventfd(0, EFD_CLOEXEC);
@@ -327,16 +330,16 @@ parts_wake(const struct parts_options *o, double *ns)
 struct parts_interface {
 	const struct parts_options *options;
 	int fd;
-	uint8_t *ring; /* of a packet socket; NULL: a tap, which is read */
-	unsigned next; /* frame of the ring */
+	uint8_t *ring; /* a packet socket's ring; NULL: a tap, read by system calls */
+	unsigned next; /* the ring's next frame */
 	uint8_t frame[PARTS_FRAME_MAX];
 };
 
-/* Two interfaces: a frame goes out by the first, and a thread at the second sends it back. */
+/* Two interfaces: a frame leaves by the first, and a thread at the second sends it back. */
 struct parts_pair {
 	struct parts_interface ends[2];
-	uint32_t number;      /* of the last frame that was sent */
-	uint64_t patience_ns; /* how long it may take */
+	uint32_t number;      /* of the last frame sent */
+	uint64_t patience_ns; /* longest wait for it */
 	_Atomic bool over, failed;
 };
 
@@ -361,7 +364,7 @@ parts_open_packet(struct parts_interface *self, const char *name)
 		mapped = mmap(NULL, PARTS_RING_FRAME * PARTS_RING_FRAMES, PROT_READ | PROT_WRITE, MAP_SHARED, self->fd,
 			      0);
 	if (mapped == MAP_FAILED || bind(self->fd, (struct sockaddr *)&address, sizeof(address)) != 0)
-		return parts_fail(name, ": --from and --to name interfaces; packet sockets take root");
+		return parts_fail(name, ": --from and --to name interfaces; packet sockets need root");
 	self->ring = mapped;
 	return 0;
 }
@@ -375,11 +378,11 @@ parts_open_tap(struct parts_interface *self, const char *name)
 	self->fd = open("/dev/net/tun", O_RDWR | O_CLOEXEC | O_NONBLOCK);
 	snprintf(request.ifr_name, sizeof(request.ifr_name), "%s", name);
 	if (self->fd < 0 || ioctl(self->fd, TUNSETIFF, &request) != 0)
-		return parts_fail(name, ": --from and --to name taps that nobody uses; /dev/net/tun takes root");
+		return parts_fail(name, ": --from and --to name unused taps; /dev/net/tun needs root");
 	return 0;
 }
 
-/* Copies a frame that has arrived. Returns its length; 0: none has, or it is longer than any of ours. */
+/* Copies a received frame. Returns its length, or 0 if there is none or it is longer than any of ours. */
 static size_t
 parts_receive(struct parts_interface *self, uint8_t *frame)
 {
@@ -401,7 +404,7 @@ parts_receive(struct parts_interface *self, uint8_t *frame)
 	return len;
 }
 
-/* Stores the number of a frame that has arrived. Returns false if none has; skips those that Linux sends. */
+/* Stores the number of a received frame. Returns false if there is none. Skips frames that Linux sends. */
 static bool
 parts_arrived(struct parts_interface *self, uint32_t *number)
 {
@@ -431,7 +434,7 @@ parts_echo(void *argument)
 		atomic_store(&pair->failed, true);
 	while (!atomic_load_explicit(&pair->over, memory_order_relaxed))
 		if (parts_arrived(self, &number))
-			parts_send(self, number); /* lost while the interface comes up: asked for again */
+			parts_send(self, number); /* may be lost while the interface comes up; the client retries */
 	return NULL;
 }
 
@@ -505,7 +508,7 @@ main(int argc, char **argv)
 		return status;
 	if (o.cores.count != 2 || !machine_has_core((unsigned)o.cores.value[0]) ||
 	    !machine_has_core((unsigned)o.cores.value[1]))
-		return options_misuse(&parts_program, "--cores takes two that this program may use");
+		return options_misuse(&parts_program, "--cores takes two cores that this program may use");
 	if (o.kind != PARTS_BELL && o.kind != PARTS_WAKE && o.cores.value[0] == o.cores.value[1])
 		return options_misuse(&parts_program, "--kind %s needs two cores", parts_kinds[o.kind]);
 	if (o.kind >= PARTS_PACKET && (o.from == NULL || o.to == NULL))

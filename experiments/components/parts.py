@@ -15,7 +15,7 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 sys.dont_write_bytecode = True
 import far as fars
-from programs import Failed, die_with_parent, exit_with, find_and_tell
+from programs import Failed, die_with_parent, exit_with, find_and_print
 
 # Which way a frame takes over each link, and how drivers can wait there.
 LINKS = {"virtio": ("memory", ("poll", "interrupt")), "ring": ("memory", ("poll",)), "tap": ("tap", ("poll", "interrupt")),
@@ -51,7 +51,7 @@ class Parts:
         self.far = fars.far_of(options)
         self.missing = {}
 
-    def told(self, *command):
+    def run_json(self, *command):
         """The JSON that a program writes to its standard output."""
         try:
             done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False, timeout=PATIENCE_S,
@@ -70,21 +70,21 @@ class Parts:
             up = PATHS[kind] + " && for i in 0 1; do ip link set xkpart$i up; done && exec \"$@\""
             command = ["unshare", "-n" if os.geteuid() == 0 else "-rn", "sh", "-c", up, "sh", *command, "--from", "xkpart0",
                        "--to", "xkpart1"]
-        return statistics.median(self.told(*command)["ns"])
+        return statistics.median(self.run_json(*command)["ns"])
 
-    def ways_ns(self, kind):
+    def one_way_ns(self, kind):
         """A frame's way, by its length; {}: not measured."""
         return self.tried(f"{kind} by itself", lambda: {frame: self.part_ns(kind, frame) for frame in FRAMES}) or {}
 
     def device_ns(self, frame, way_ns):
         """What DPDK does one way over virtio, besides what moving the frame takes: half of the round trip that it makes alone."""
-        found = self.told(os.path.join(self.build, "experiments", "floors", "bare_dpdk_echo"), "--cores", self.cores, "--rounds",
+        found = self.run_json(os.path.join(self.build, "experiments", "floors", "bare_dpdk_echo"), "--cores", self.cores, "--rounds",
                           str(self.rounds), "--size", str(frame - HEADERS), "--json")
         return found["rtt_ns"]["p50"] / 2 - way_ns
 
     def service_ns(self, frame):
         """What a host does with a frame that it answers."""
-        found = self.told(os.path.join(self.build, "xk"), "bench", "echo", "--size", str(frame - HEADERS), "--json", "-",
+        found = self.run_json(os.path.join(self.build, "xk"), "bench", "echo", "--size", str(frame - HEADERS), "--json", "-",
                           "--rounds", str(10 * self.rounds))
         return found["echo_ns"] - found["rig_ns"]
 
@@ -98,7 +98,7 @@ class Parts:
         or how long it spins.
         """
         how = ("--driver", waiting) if waiting in ("interrupt", "poll") else ("--driver", "adaptive", "--spin", waiting)
-        found = self.told(os.path.join(self.build, program), *ends, "--mode", "ipp", "--handoff", "none", *how,
+        found = self.run_json(os.path.join(self.build, program), *ends, "--mode", "ipp", "--handoff", "none", *how,
                           "--rounds", str(self.rounds), "--size", ",".join(map(str, sizes)), "--json", "-", *arguments)
         return [(run["rtt_ns"]["p50"], run["driver_switches"]["client"] / self.rounds) for run in found["runs"]]
 
@@ -133,7 +133,7 @@ class Parts:
     def calls_ns(self):
         """What both hosts do for a call with such a frame and an empty reply, by the frame's length."""
         def one_way(frame):
-            whole, rig = (self.told(os.path.join(self.build, "xk"), "bench", "call", "--graph", CALL_GRAPH, "--size", str(frame - CALL_HEADERS),
+            whole, rig = (self.run_json(os.path.join(self.build, "xk"), "bench", "call", "--graph", CALL_GRAPH, "--size", str(frame - CALL_HEADERS),
                                     "--json", "-", "--rounds", str(10 * self.rounds), *alone)["call_ns"] for alone in ((), ("--alone",)))
             return (whole - rig) / 2
 
@@ -170,7 +170,7 @@ class Parts:
         """Everything once, and what is compared one after another: first of drivers that poll, then of those that sleep."""
         alone = {"unknown": dict.fromkeys(FRAMES, 0), "service": {frame: self.service_ns(frame) for frame in FRAMES},
                  "call": self.tried("a call's service", self.calls_ns) or {},
-                 "bell": self.part_ns("bell"), "memory": self.ways_ns("memory"), "wake": 0}
+                 "bell": self.part_ns("bell"), "memory": self.one_way_ns("memory"), "wake": 0}
         alone["device"] = self.tried("DPDK by itself", lambda: {frame: self.device_ns(frame, ns) for frame, ns in alone["memory"].items()}) or {}
         mine = f"{self.far.links[0]}, {self.far.ends}" if self.far else "virtio"
         rows, calls = {}, {}
@@ -183,7 +183,7 @@ class Parts:
                 if driver not in drivers or link == mine:
                     continue
                 if way not in alone:
-                    alone[way] = self.ways_ns(way)
+                    alone[way] = self.one_way_ns(way)
                 rows |= self.row(link, driver, alone)
         order = [*LINKS, mine]
         rows = dict(sorted(rows.items(), key=lambda row: (order.index(row[0][0]), row[0][1] != "poll", row[0][2])))
@@ -196,7 +196,7 @@ class Parts:
                 "each_turn": each[1:], "missing": self.missing}
 
 
-def tell(found):
+def print_found(found):
     print(f"{'us of a round trip':22}{'bytes':>6}{'way':>9}{'device':>8}{'bell':>8}{'wake':>8}{'service':>9}{'sum':>9}{'measured':>10}{'more':>8}")
     for row in found["rows"] + [{**row, "link": "a call"} for row in found["calls"]]:
         parts = {part: ns / 1000 for part, ns in row["parts_ns"].items()}
@@ -224,7 +224,7 @@ def main():
     options = parser.parse_args()
     if shutil.which("unshare") is None or min(options.rounds, options.turns) < 1:
         parser.error("needs unshare, and at least one round and turn")
-    return find_and_tell("parts", lambda: Parts(options).find(), tell, options.json)
+    return find_and_print("parts", lambda: Parts(options).find(), print_found, options.json)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-/* client.c - see client.h. The formats are those that eth.c, arp.c, bidctl.c, blast.c, bid.c and chan.c draw. */
+/* client.c - see client.h. Formats: see eth.c, arp.c, bidctl.c, blast.c, bid.c and chan.c. */
 #include "experiments/crowd/client.h"
 
 #include <string.h>
@@ -27,7 +27,7 @@ enum { CLIENT_FROM_CLIENT = 1, CLIENT_USER_MSG = 2, CLIENT_ACK_REQUESTED = 4 };
 #define CLIENT_HOST UINT32_C(0x0a000001)
 #define CLIENT_EVERYBODY UINT64_C(0xffffffffffff)
 
-/* A number without a pattern, the same for the same x. */
+/* Returns a hash of x, in place of a random number. */
 static uint64_t
 client_mix(uint64_t x)
 {
@@ -82,7 +82,7 @@ client_send_bidctl(const struct clients *clients, struct client_frame *frame, ui
 	xk_checksum_store(p + 2, xk_checksum_finish(xk_sum(0, p, CLIENT_BIDCTL_LEN)));
 }
 
-/* A question's tag: whoever answers the right one has seen it. */
+/* Returns the tag of the client's query. Only a host that has seen the query can echo it. */
 static uint64_t
 client_tag(const struct client *client)
 {
@@ -96,7 +96,7 @@ client_payload(const struct client *client, uint32_t i, uint32_t sequence, uint8
 	xk_put64(p + 8, client_mix(client->boot + sequence));
 }
 
-/* What CHAN sends: flags, and the payload if it is a request. */
+/* Makes a CHAN frame with these flags, and with the payload if it is a request. */
 static void
 client_send_chan(const struct clients *clients, struct client_frame *frame, uint32_t i, unsigned flags,
 		 uint32_t sequence)
@@ -131,10 +131,10 @@ client_call(struct clients *clients, struct client_frame *frame, uint32_t i)
 	client_send_chan(clients, frame, i, CLIENT_FROM_CLIENT | CLIENT_USER_MSG, ++clients->list[i].sequence);
 }
 
-/* ---- what is heard ---- */
+/* ---- receiving ---- */
 
 static unsigned
-client_hear_arp(struct clients *clients, const uint8_t *p, uint32_t i, struct client_frame *answers)
+client_receive_arp(struct clients *clients, const uint8_t *p, uint32_t i, struct client_frame *answers)
 {
 	struct client *client = &clients->list[i];
 
@@ -142,19 +142,19 @@ client_hear_arp(struct clients *clients, const uint8_t *p, uint32_t i, struct cl
 		client_send_arp(answers, i, CLIENT_ARP_REPLY);
 		return 1;
 	}
-	if (client->state != CLIENT_LOOKS || xk_get32(p + 14) != CLIENT_SERVER_HOST ||
+	if (client->state != CLIENT_AWAITS_ADDRESS || xk_get32(p + 14) != CLIENT_SERVER_HOST ||
 	    xk_get48(p + 8) != CLIENT_SERVER_LINK) {
 		clients->wrong++;
 		return 0;
 	}
-	client->state = CLIENT_ASKS;
+	client->state = CLIENT_AWAITS_BOOT_ID;
 	client_send_bidctl(clients, answers, i, CLIENT_QUERY, client_tag(client));
 	return 1;
 }
 
-/* Whether the message is a good one, from the server to this boot of the client. */
+/* Returns whether the message is valid, from the server and to this boot of the client. */
 static bool
-client_knows_bidctl(struct clients *clients, const uint8_t *p, uint32_t i)
+client_accepts_bidctl(struct clients *clients, const uint8_t *p, uint32_t i)
 {
 	struct client *client = &clients->list[i];
 	bool answers = (xk_get16(p) & CLIENT_RESPONSE) != 0;
@@ -164,16 +164,16 @@ client_knows_bidctl(struct clients *clients, const uint8_t *p, uint32_t i)
 	if (client->server_boot == 0)
 		client->server_boot = xk_get64(p + 8);
 	return xk_get64(p + 8) == client->server_boot &&
-	       (!answers || (client->state == CLIENT_ASKS && xk_get64(p + 16) == client->boot &&
+	       (!answers || (client->state == CLIENT_AWAITS_BOOT_ID && xk_get64(p + 16) == client->boot &&
 			     xk_get64(p + 32) == client_tag(client)));
 }
 
 static unsigned
-client_hear_bidctl(struct clients *clients, const uint8_t *p, uint32_t i, struct client_frame *answers)
+client_receive_bidctl(struct clients *clients, const uint8_t *p, uint32_t i, struct client_frame *answers)
 {
 	unsigned flags = xk_get16(p), count = 0;
 
-	if (!client_knows_bidctl(clients, p, i)) {
+	if (!client_accepts_bidctl(clients, p, i)) {
 		clients->wrong++;
 		return 0;
 	}
@@ -186,9 +186,9 @@ client_hear_bidctl(struct clients *clients, const uint8_t *p, uint32_t i, struct
 	return count;
 }
 
-/* Whether these bytes are a reply to a call of the client, and the right one. */
+/* Returns whether these bytes are the correct reply to a call of the client. */
 static bool
-client_knows_reply(const struct clients *clients, const uint8_t *bytes, size_t len, uint32_t i)
+client_accepts_reply(const struct clients *clients, const uint8_t *bytes, size_t len, uint32_t i)
 {
 	const struct client *client = &clients->list[i];
 	const uint8_t *bid = bytes + CLIENT_ETH_LEN + CLIENT_BLAST_LEN, *chan = bytes + CLIENT_CHAN_AT;
@@ -201,26 +201,26 @@ client_knows_reply(const struct clients *clients, const uint8_t *bytes, size_t l
 	    xk_get32(chan) != client->channel)
 		return false;
 	if (!(xk_get16(chan + 4) & CLIENT_USER_MSG))
-		return true; /* a question about a reply alone */
+		return true; /* only a query about a reply */
 	client_payload(client, i, xk_get32(chan + 12), payload);
 	return len >= CLIENT_CALL_LEN + CLIENT_PAYLOAD && xk_get32(chan + 16) == CLIENT_PAYLOAD &&
 	       memcmp(bytes + CLIENT_CALL_LEN, payload, CLIENT_PAYLOAD) == 0;
 }
 
 static unsigned
-client_hear_reply(struct clients *clients, const uint8_t *bytes, size_t len, uint32_t i, struct client_frame *answers,
-		  bool *ended)
+client_receive_reply(struct clients *clients, const uint8_t *bytes, size_t len, uint32_t i,
+		     struct client_frame *answers, bool *ended)
 {
 	struct client *client = &clients->list[i];
 	int32_t ahead;
 	unsigned flags;
 
-	if (client->state < CLIENT_CALLS || !client_knows_reply(clients, bytes, len, i)) {
+	if (client->state < CLIENT_CALLS || !client_accepts_reply(clients, bytes, len, i)) {
 		clients->wrong++;
 		return 0;
 	}
 	ahead = (int32_t)(xk_get32(bytes + CLIENT_CHAN_AT + 12) - client->sequence);
-	if (ahead != 0) { /* of an older call, sent again while the next request was under way */
+	if (ahead != 0) { /* of an older call, retransmitted while the next request was in flight */
 		clients->wrong += ahead > 0;
 		clients->repeated++;
 		return 0;
@@ -245,7 +245,7 @@ client_hear_reply(struct clients *clients, const uint8_t *bytes, size_t len, uin
 }
 
 unsigned
-client_hear(struct clients *clients, const uint8_t *bytes, size_t len, struct client_frame *answers, bool *ended)
+client_receive(struct clients *clients, const uint8_t *bytes, size_t len, struct client_frame *answers, bool *ended)
 {
 	uint64_t to = xk_get48(bytes), i = to - CLIENT_LINK;
 	unsigned type = xk_get16(bytes + 12);
@@ -260,11 +260,11 @@ client_hear(struct clients *clients, const uint8_t *bytes, size_t len, struct cl
 		return 0;
 	}
 	if (type == CLIENT_TYPE_ARP && len >= CLIENT_ETH_LEN + CLIENT_ARP_LEN)
-		return client_hear_arp(clients, bytes + CLIENT_ETH_LEN, (uint32_t)i, answers);
+		return client_receive_arp(clients, bytes + CLIENT_ETH_LEN, (uint32_t)i, answers);
 	if (type == CLIENT_TYPE_BIDCTL && len >= CLIENT_ETH_LEN + CLIENT_BIDCTL_LEN)
-		return client_hear_bidctl(clients, bytes + CLIENT_ETH_LEN, (uint32_t)i, answers);
+		return client_receive_bidctl(clients, bytes + CLIENT_ETH_LEN, (uint32_t)i, answers);
 	if (type == CLIENT_TYPE_BLAST)
-		return client_hear_reply(clients, bytes, len, (uint32_t)i, answers, ended);
+		return client_receive_reply(clients, bytes, len, (uint32_t)i, answers, ended);
 	clients->wrong++;
 	return 0;
 }
@@ -279,7 +279,7 @@ client_boot(struct clients *clients, uint32_t i, unsigned boots, struct client_f
 		.channel = (uint32_t)random,
 		.sequence = (uint32_t)client_mix(random),
 		.calls_left = clients->calls,
-		.state = CLIENT_LOOKS,
+		.state = CLIENT_AWAITS_ADDRESS,
 	};
 	client_send_bidctl(clients, &frames[0], i, CLIENT_BROADCAST, 0);
 	client_send_arp(&frames[1], i, CLIENT_ARP_REQUEST);

@@ -1,10 +1,11 @@
 /*
- * client.h - light clients of one server of CHAN, at the level of frames: what each knows fits a few words, and what it
- * sends is an answer to what it has got. They share a wire with the server and nothing else.
+ * client.h - light clients of one CHAN server, at frame level. Each keeps a few bytes of state and sends only in answer
+ * to a frame. They share nothing with the server but the wire.
  *
- * A client tells everybody that it has booted, asks for the server by ARP, then for its boot id by BIDCTL, answers what it is asked in turn, and makes its calls
- * one after the other, each by BLAST's short way over BID. Every reply is checked to the last bit. The wire loses nothing,
- * so no client sends anything twice; one whose message was dropped stands still, and is found so.
+ * A client broadcasts its boot, queries the server's link address by ARP and its boot id by BIDCTL, answers the
+ * server's own queries, and makes its calls one after another, each in a single BLAST fragment over BID. It checks
+ * every bit of each reply. The wire loses nothing, so clients never retransmit. A client whose message was dropped
+ * stops, and the program reports it.
  */
 #ifndef CROWD_CLIENT_H
 #define CROWD_CLIENT_H
@@ -15,8 +16,8 @@
 
 enum {
 	CLIENT_PAYLOAD = 16,
-	CLIENT_FRAME_MAX = 128, /* of any frame that a client sends */
-	CLIENT_ANSWERS = 2,     /* to one frame, or when it boots, at most */
+	CLIENT_FRAME_MAX = 128, /* length of a client's longest frame */
+	CLIENT_ANSWERS = 2,     /* most frames sent in answer to one frame, or at boot */
 	CLIENT_MAX = 1 << 20,
 };
 
@@ -25,15 +26,15 @@ enum {
 
 enum client_state {
 	CLIENT_OFF,
-	CLIENT_LOOKS, /* for the server's link address */
-	CLIENT_ASKS,  /* for its boot id */
+	CLIENT_AWAITS_ADDRESS, /* the server's link address */
+	CLIENT_AWAITS_BOOT_ID, /* the server's */
 	CLIENT_CALLS,
 	CLIENT_IS_DONE,
 };
 
 struct client {
 	uint64_t boot;
-	uint64_t server_boot; /* as the server tells this client; 0: not known */
+	uint64_t server_boot; /* from the server's own messages; 0: unknown */
 	uint32_t channel, sequence;
 	uint32_t calls_left;
 	uint8_t state;
@@ -46,20 +47,19 @@ struct client_frame {
 
 struct clients {
 	struct client *list;
-	uint32_t count, calls; /* of each */
-	/* what has happened */
+	uint32_t count, calls; /* clients; calls of each */
 	uint64_t calls_made, replies, repeated, acked;
-	uint64_t wrong; /* frames that no client may get */
+	uint64_t wrong; /* frames that no client should receive */
 };
 
-/* Client i boots, with another boot id than ever before: what it sends first. How many frames: CLIENT_ANSWERS at most. */
+/* Boots client i with a new boot id. Stores its first frames, at most CLIENT_ANSWERS; returns their number. */
 unsigned client_boot(struct clients *clients, uint32_t i, unsigned boots, struct client_frame *frames);
 
 /*
- * The server has sent this frame: what the client that it is for sends then. How many frames. *ended: that client has got the
- * reply to its last call now.
+ * Delivers a frame of the server's to its client. Stores the client's answers and returns their number. Sets *ended if
+ * this was the reply to the client's last call.
  */
-unsigned client_hear(struct clients *clients, const uint8_t *bytes, size_t len, struct client_frame *answers,
-		     bool *ended);
+unsigned client_receive(struct clients *clients, const uint8_t *bytes, size_t len, struct client_frame *answers,
+			bool *ended);
 
 #endif

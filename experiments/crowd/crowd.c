@@ -1,9 +1,9 @@
 /*
- * crowd.c - one server of the graph of chantest and very many clients: memory that each takes, and calls per second; then
- * all of them boot again at once and call again. README.md has how to run and read it.
+ * crowd.c - measures the memory per client and the calls per second of one server (the graph of chantest) with very
+ * many clients. Then all clients reboot at once and call again. README.md explains its use and its output.
  *
- * The server is a whole kernel on a port in memory and a virtual clock, driven by this program's only thread; the clients
- * (client.h) are at the other end of the port. So what happens is the same each time, and only what it costs is measured.
+ * The server is a whole kernel on a port in memory and a virtual clock, driven by this program's only thread. The
+ * clients (client.h) are at the other end of the port. Each run is therefore the same; only its cost varies.
  */
 #include <inttypes.h>
 #include <malloc.h>
@@ -22,10 +22,10 @@
 enum {
 	CROWD_PHASES = 2,
 	CROWD_MTU = 1500,
-	CROWD_FRAME_NS = 1000,     /* of virtual time: so far frames of clients are apart */
-	CROWD_IDLE_NS = 1000000,   /* passes while nobody has anything to send */
+	CROWD_FRAME_NS = 1000,     /* virtual time between two clients' frames */
+	CROWD_IDLE_NS = 1000000,   /* virtual time that passes in an idle turn */
 	CROWD_IDLE_TURNS = 1000,   /* in a second */
-	CROWD_STUCK_TURNS = 10000, /* so long a client waits for a reply and gets none */
+	CROWD_STUCK_TURNS = 10000, /* idle turns after which a client counts as stuck */
 	CROWD_SETS = 16,
 };
 
@@ -35,11 +35,11 @@ struct crowd_options {
 	struct options_texts sets;
 };
 
-/* What a phase has cost. */
+/* A phase's costs. */
 struct crowd_phase {
 	uint64_t calls, frames;
 	double seconds;
-	double heap, resident; /* bytes, more than before the first client */
+	double heap, resident; /* growth in bytes since before the first client */
 };
 
 struct crowd {
@@ -47,26 +47,25 @@ struct crowd {
 	struct xk_platform *platform;
 	struct xk_kernel *kernel;
 	struct clients clients;
-	struct client_frame *queue; /* what clients send next: a ring */
+	struct client_frame *queue; /* ring of the clients' next frames */
 	uint64_t queue_size, first, last;
 	uint32_t booted, ended; /* clients, in this phase */
 	unsigned phase, idle_turns;
 	uint64_t frames, frames_before, calls_before;
 	double begun, heap, resident;
-	const char *wrong; /* NULL: nothing */
+	const char *wrong; /* NULL: no failure */
 	struct crowd_phase phases[CROWD_PHASES];
 };
 
 static const struct options_option crowd_table[] = {
 	OPTION(TEXT, struct crowd_options, graph, "graph", "FILE", "the graph (graphs/chantest.dot)"),
 	OPTION(NUMBER, struct crowd_options, clients, "clients", "N", "clients (100000)", .min = 1, .max = CLIENT_MAX),
-	OPTION(NUMBER, struct crowd_options, calls, "calls", "N", "calls of each, in each phase (3)", .min = 1,
+	OPTION(NUMBER, struct crowd_options, calls, "calls", "N", "calls of each client in each phase (3)", .min = 1,
 	       .max = 1000000),
-	OPTION(NUMBER, struct crowd_options, window, "window", "N", "clients that call at the same time (64)", .min = 1,
+	OPTION(NUMBER, struct crowd_options, window, "window", "N", "clients that call at once (64)", .min = 1,
 	       .max = CLIENT_MAX),
 	OPTION(NUMBER, struct crowd_options, rest, "rest", "SECONDS",
-	       "how long nobody has anything to say before a phase ends, on the virtual clock (3)", .min = 1,
-	       .max = 1000),
+	       "quiet time at the end of a phase, on the virtual clock (3)", .min = 1, .max = 1000),
 	OPTION(TEXT_ANY, struct crowd_options, sets, "set", "NODE.ATTRIBUTE=VALUE",
 	       "another value for a node's attribute"),
 	{ .name = NULL },
@@ -75,11 +74,11 @@ static const struct options_option crowd_table[] = {
 static const struct options_program crowd_program = {
 	.name = "crowd",
 	.usage = "[OPTION]...",
-	.about = "Lets very many clients call one server, boot again, and call again.",
+	.about = "Lets very many clients call one server, reboot, and call again.",
 	.options = crowd_table,
 };
 
-/* ---- what it costs ---- */
+/* ---- costs ---- */
 
 static double
 crowd_seconds(void)
@@ -123,7 +122,7 @@ crowd_phase_begin(struct crowd *crowd)
 	crowd->begun = crowd_seconds();
 }
 
-/* All have been answered. */
+/* Takes the phase's measurements. All calls have been answered. */
 static void
 crowd_phase_measure(struct crowd *crowd)
 {
@@ -153,7 +152,7 @@ crowd_fail(struct crowd *crowd, const char *wrong)
 	xk_kernel_halt(crowd->kernel);
 }
 
-/* The server's driver would sleep. If nobody has anything to send, time passes. */
+/* Runs when the server's driver would sleep. Advances the clock if no client has a frame to send. */
 static void
 crowd_idle(void *context)
 {
@@ -167,22 +166,22 @@ crowd_idle(void *context)
 	if (settles && crowd->idle_turns >= crowd->options->rest * CROWD_IDLE_TURNS)
 		crowd_phase_end(crowd);
 	else if (!settles && crowd->idle_turns >= CROWD_STUCK_TURNS)
-		crowd_fail(crowd, "a client waits, and nothing comes");
+		crowd_fail(crowd, "a client waits for a reply that does not arrive");
 }
 
 /* ---- the other end of the server's port ---- */
 
-/* These frames are sent by clients next. */
+/* Queues frames of clients. */
 static void
 crowd_send(struct crowd *crowd, const struct client_frame *frames, unsigned count)
 {
 	if (crowd->last - crowd->first + count > crowd->queue_size)
-		crowd_fail(crowd, "the queue of clients' frames is too short");
+		crowd_fail(crowd, "the queue of clients' frames is full");
 	for (unsigned i = 0; i < count; i++)
 		crowd->queue[crowd->last++ % crowd->queue_size] = frames[i];
 }
 
-/* So many clients call at a time. */
+/* Boots further clients, as many as the window allows. */
 static void
 crowd_boot_next(struct crowd *crowd)
 {
@@ -214,7 +213,7 @@ crowd_receive(void *context, struct xk_msg **frames, unsigned max)
 }
 
 static void
-crowd_hear(struct crowd *crowd, const struct xk_msg *m)
+crowd_deliver(struct crowd *crowd, const struct xk_msg *m)
 {
 	struct client_frame answers[CLIENT_ANSWERS];
 	uint8_t bytes[CROWD_MTU];
@@ -223,7 +222,7 @@ crowd_hear(struct crowd *crowd, const struct xk_msg *m)
 	bool ended;
 
 	xk_assert(len <= sizeof(bytes) && xk_msg_copy_out(m, 0, bytes, len));
-	count = client_hear(&crowd->clients, bytes, len, answers, &ended);
+	count = client_receive(&crowd->clients, bytes, len, answers, &ended);
 	crowd_send(crowd, answers, count);
 	if (count > 0 || ended)
 		crowd->idle_turns = 0;
@@ -237,7 +236,7 @@ crowd_transmit(void *context, struct xk_msg **frames, unsigned count)
 	struct crowd *crowd = context;
 
 	for (unsigned i = 0; i < count; i++) {
-		crowd_hear(crowd, frames[i]);
+		crowd_deliver(crowd, frames[i]);
 		xk_msg_free(frames[i]);
 	}
 	crowd->frames += count;
@@ -246,7 +245,7 @@ crowd_transmit(void *context, struct xk_msg **frames, unsigned count)
 
 /* ---- the server ---- */
 
-/* Each protocol has room for so many clients. False: refused. */
+/* Gives each protocol room for all clients. Returns false if the graph refuses. */
 static bool
 crowd_set_up(struct xk_graph *graph, const struct crowd_options *o, struct xk_graph_errors *errors)
 {
@@ -270,7 +269,7 @@ crowd_set_up(struct xk_graph *graph, const struct crowd_options *o, struct xk_gr
 	return xk_graph_set(graph, "vnet.address=10.255.255.254/8", errors) == 0;
 }
 
-/* False: the graph is refused, and it was said why. */
+/* Returns false after a message if the graph is refused. */
 static bool
 crowd_compose(struct crowd *crowd)
 {
@@ -304,7 +303,7 @@ crowd_open(struct crowd *crowd)
 	crowd->queue_size = 4 * (uint64_t)crowd->clients.count + 4096;
 	crowd->queue = malloc(crowd->queue_size * sizeof(*crowd->queue));
 	xk_assert(crowd->kernel != NULL && port != NULL && crowd->clients.list != NULL && crowd->queue != NULL);
-	memset(crowd->clients.list, 1, crowd->clients.count * sizeof(struct client)); /* so that they are resident */
+	memset(crowd->clients.list, 1, crowd->clients.count * sizeof(struct client)); /* makes the pages resident */
 	memset(crowd->clients.list, 0, crowd->clients.count * sizeof(struct client));
 	memset(crowd->queue, 1, crowd->queue_size * sizeof(*crowd->queue));
 	xk_memory_run_until(crowd->platform, 0);
@@ -322,7 +321,7 @@ crowd_close(struct crowd *crowd)
 	free(crowd->clients.list);
 }
 
-/* ---- telling ---- */
+/* ---- report ---- */
 
 static uint64_t
 crowd_counter(const struct crowd *crowd, const char *protocol, const char *name)
@@ -335,11 +334,11 @@ crowd_counter(const struct crowd *crowd, const char *protocol, const char *name)
 	return 0;
 }
 
-/* Prints what each protocol has counted. */
+/* Prints each protocol's counters. */
 static void
-crowd_tell_counts(const struct crowd *crowd)
+crowd_print_counters(const struct crowd *crowd)
 {
-	printf("\nThe server has counted:\n");
+	printf("\nThe server's counters:\n");
 	for (const struct xk_protocol *p = xk_kernel_first(crowd->kernel); p != NULL; p = p->next) {
 		for (unsigned i = 0; p->type->counters != NULL && p->type->counters[i] != NULL; i++)
 			if (xk_counter(p, i) != 0)
@@ -354,9 +353,9 @@ crowd_tell_counts(const struct crowd *crowd)
 }
 
 static void
-crowd_tell(const struct crowd *crowd)
+crowd_print(const struct crowd *crowd)
 {
-	static const char *const names[CROWD_PHASES] = { "all are new", "all have booted again" };
+	static const char *const names[CROWD_PHASES] = { "all are new", "all have rebooted" };
 	double clients = crowd->clients.count;
 
 	printf("%s: %u clients, %u calls of each, %" PRIu64 " at a time.\n\n", crowd->options->graph,
@@ -372,21 +371,21 @@ crowd_tell(const struct crowd *crowd)
 	}
 }
 
-/* NULL, or what was not as it must be. */
+/* Returns what is wrong, or NULL. */
 static const char *
-crowd_judge(const struct crowd *crowd)
+crowd_check(const struct crowd *crowd)
 {
 	uint64_t calls = (uint64_t)CROWD_PHASES * crowd->clients.count * crowd->clients.calls;
 
 	if (crowd->wrong != NULL)
 		return crowd->wrong;
 	if (crowd->clients.wrong != 0)
-		return "a client has got what was not for it";
+		return "a client received a wrong frame";
 	if (crowd->clients.replies != calls || crowd_counter(crowd, "chantest", "requests") != calls)
-		return "calls were not run once each";
+		return "not every call ran exactly once";
 	if (crowd_counter(crowd, "bidctl", "first_contacts") != crowd->clients.count ||
 	    crowd_counter(crowd, "bidctl", "reboots") != crowd->clients.count)
-		return "not each boot was told once";
+		return "not every boot was reported exactly once";
 	return NULL;
 }
 
@@ -401,9 +400,9 @@ crowd_run(struct crowd *crowd)
 	crowd->resident = crowd_resident();
 	crowd_phase_begin(crowd);
 	xk_kernel_run(crowd->kernel);
-	crowd_tell(crowd);
-	crowd_tell_counts(crowd);
-	wrong = crowd_judge(crowd);
+	crowd_print(crowd);
+	crowd_print_counters(crowd);
+	wrong = crowd_check(crowd);
 	if (wrong != NULL)
 		fprintf(stderr, "crowd: %s (%u of %u clients have ended, %" PRIu64 " wrong frames)\n", wrong,
 			crowd->ended, crowd->clients.count, crowd->clients.wrong);

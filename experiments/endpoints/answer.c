@@ -1,7 +1,7 @@
 /*
- * answer.c - the server's end inside Linux's kernel, as programs of BPF for frames of LLP's type. Each lowers the count of a
- * message of sockets.c and sends it back. `xdp` runs in the driver's receive or, generic, just after it; `tc` in the softirq
- * that would carry the frame up.
+ * answer.c - the server's end inside Linux's kernel, as BPF programs for frames of LLP's type. Each decrements the
+ * count in a message of sockets.c and sends it back. `xdp` runs in the driver's receive function or, if generic, just
+ * after it; `tc` runs in the softirq that would carry the frame up.
  */
 #include <linux/bpf.h>
 #include <linux/pkt_cls.h>

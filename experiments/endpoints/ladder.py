@@ -23,7 +23,7 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 sys.dont_write_bytecode = True
 import far as fars
-from programs import Failed, die_with_parent, exit_with, find_and_tell
+from programs import Failed, die_with_parent, exit_with, find_and_print
 
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 GRAPH = os.path.join(ROOT, "graphs", "pingpong.dot")
@@ -590,7 +590,7 @@ def main():
     if wrong:
         parser.error(f"there is no {wrong[0]}, only: {', '.join(TITLES)}")
     die_with_parent()
-    return find_and_tell("ladder", lambda: measure_inside(options) if options.inside else measure_outside(options), show, options.json)
+    return find_and_print("ladder", lambda: measure_inside(options) if options.inside else measure_outside(options), show, options.json)
 
 
 exit_with(main)

@@ -11,7 +11,7 @@ import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 sys.dont_write_bytecode = True
-from programs import exit_with, find_and_tell
+from programs import exit_with, find_and_print
 
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 NETWORK = os.path.join(ROOT, "experiments", "endpoints", "machines.dot")
@@ -68,7 +68,7 @@ def find(build):
     return {"costs_ns": costs, "rows": rows}
 
 
-def tell(found):
+def print_found(found):
     print("Costs that were found: an interrupt takes {interrupt} ns, a wake-up {thread_switch} ns, each crossing of a user {up} ns, and a new "
           "buffer {user} ns more; given: a copy of 1,024 bytes, {copy} ns.\n".format(**found["costs_ns"]))
     print(f"{'us a round trip':34}{'bytes':>6}{'model':>9}{'published':>11}{'error':>8}")
@@ -82,7 +82,7 @@ def main():
     parser.add_argument("build", help="where the programs are")
     parser.add_argument("--json", metavar="FILE", help="what was found")
     options = parser.parse_args()
-    return find_and_tell("machines", lambda: find(options.build), tell, options.json)
+    return find_and_print("machines", lambda: find(options.build), print_found, options.json)
 
 
 exit_with(main)

@@ -1,9 +1,10 @@
 /*
- * sockets.c - the round trips of pingpong (protocols/test/pingpong.c) between two programs on Linux's own protocols: blocking
- * sockets of TCP, of UDP, and of raw Ethernet frames of LLP's type. Each end lowers the count in the message; the client
- * reads its clock when the count is full and when it is 0. With --stamps it also asks its kernel when each message left it and
- * when the answer arrived: the time between passes away from the client, on the link and at the server.
- * A stream's run is messages one way over TCP, the last of which is answered: their average is the time between two.
+ * sockets.c - pingpong's round trips (protocols/test/pingpong.c) between two programs on Linux's own protocols, over
+ * blocking sockets: TCP, UDP, and raw Ethernet frames of LLP's type. Each end decrements the count in the message; the
+ * client reads its clock when the count is full and when it is 0. With --stamps it also reads the kernel's stamps of
+ * each message sent and each answer received: the time between them is spent away from the client, on the link and at
+ * the server. A stream's run is one-way messages over TCP, the last of which is answered. Its average is the time
+ * between two messages.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -33,10 +34,10 @@ enum {
 	SOCKETS_PORT = 2009,
 	SOCKETS_MIN = 24, /* count and clock, as pingpong's header */
 	SOCKETS_MAX = 1500,
-	SOCKETS_LONGEST = 1400,     /* message, unless it is a stream's */
+	SOCKETS_LONGEST = 1400,     /* bytes of a message, except a stream's */
 	SOCKETS_STREAM_MAX = 65536, /* bytes of a stream's message */
 	SOCKETS_REPEATS = 1000,
-	SOCKETS_TRIES = 100,     /* of connecting, a twentieth of a second each */
+	SOCKETS_TRIES = 100,     /* attempts to connect, a twentieth of a second each */
 	SOCKETS_UNSTAMPED = 500, /* round trips to wait for the first stamps, one per 10 ms */
 };
 
@@ -54,8 +55,8 @@ static const struct options_option sockets_options[] = {
 	OPTION(CHOICE, struct sockets_options, kind, "kind", "KIND", "tcp, udp, packet or stream (tcp)",
 	       .choices = sockets_kinds),
 	OPTION(TEXT, struct sockets_options, client, "client", "ADDRESS",
-	       "be the client of the server at this address; packet: of any"),
-	OPTION(TEXT, struct sockets_options, dev, "dev", "NAME", "the interface of packet sockets"),
+	       "be a client of this server's address (packet: any address)"),
+	OPTION(TEXT, struct sockets_options, dev, "dev", "NAME", "interface for packet sockets"),
 	OPTION(NUMBER, struct sockets_options, size, "size", "N",
 	       "bytes of a message, at most 1400 unless it is a stream's (32)", .min = SOCKETS_MIN,
 	       .max = SOCKETS_STREAM_MAX),
@@ -65,7 +66,7 @@ static const struct options_option sockets_options[] = {
 	OPTION(NUMBER, struct sockets_options, repeats, "repeats", "N", "runs; SIGINT ends them (5)", .min = 1,
 	       .max = SOCKETS_REPEATS),
 	OPTION(FLAG, struct sockets_options, stamps, "stamps", NULL,
-	       "also time what passes away from a client of udp or packet"),
+	       "also measure the time away from the client (udp, packet)"),
 	OPTION(FLAG, struct sockets_options, json, "json", NULL, "JSON on standard output"),
 	{ .name = NULL },
 };
@@ -98,7 +99,7 @@ struct sockets {
 		struct sockaddr_ll link;
 	} peer;
 	socklen_t peer_len;
-	uint64_t *away_ns; /* of each round trip of a run; NULL: not asked for */
+	uint64_t *away_ns; /* of each round trip of a run; NULL: not measured */
 };
 
 static int
@@ -108,7 +109,7 @@ sockets_fail(const char *what)
 	return -1;
 }
 
-/* Reads a message, whole. Returns false if it is not, or a signal ends the program. */
+/* Reads a whole message. Returns false on failure, or if a signal ends the program. */
 static bool
 sockets_receive(struct sockets *s, uint8_t *bytes)
 {
@@ -150,7 +151,10 @@ sockets_now_ns(void)
 
 /* ---- time away from the client ---- */
 
-/* Reads a message of the socket, or of its queue of stamps. Returns its length, or -1; stores the kernel's stamp, 0: it has none. */
+/*
+ * Reads a message from the socket or its queue of stamps. Stores the kernel's stamp (0: none). Returns the length, or
+ * -1.
+ */
 static ssize_t
 sockets_read_stamped(struct sockets *s, uint8_t *bytes, int flags, uint64_t *stamp_ns)
 {
@@ -181,7 +185,10 @@ sockets_read_stamped(struct sockets *s, uint8_t *bytes, int flags, uint64_t *sta
 	return n;
 }
 
-/* As sockets_receive, of UDP or a packet socket. Adds the time since the message before left, if both have stamps. */
+/*
+ * Like sockets_receive, for UDP and packet sockets. Also stores the time since the previous message left, if both are
+ * stamped.
+ */
 static bool
 sockets_receive_stamped(struct sockets *s, uint8_t *bytes, unsigned *count)
 {
@@ -209,9 +216,9 @@ sockets_compare(const void *a, const void *b)
 	return (*x > *y) - (*x < *y);
 }
 
-/* Has the kernel stamp what leaves and what comes. */
+/* Makes the kernel stamp sent and received messages. */
 static int
-sockets_ask_stamps(struct sockets *s, uint64_t rounds)
+sockets_enable_stamps(struct sockets *s, uint64_t rounds)
 {
 	int kinds = SOF_TIMESTAMPING_TX_SOFTWARE | SOF_TIMESTAMPING_RX_SOFTWARE | SOF_TIMESTAMPING_SOFTWARE |
 		    SOF_TIMESTAMPING_OPT_TSONLY;
@@ -224,7 +231,7 @@ sockets_ask_stamps(struct sockets *s, uint64_t rounds)
 
 /* ---- opening ---- */
 
-/* Tells the parent that the server is ready for its client. */
+/* Notifies the parent that the server is ready. */
 static void
 sockets_announce(void)
 {
@@ -232,7 +239,7 @@ sockets_announce(void)
 	fflush(stdout);
 }
 
-/* The first frame is a broadcast; later ones go where its answer came from. */
+/* The first frame is a broadcast; later ones go to the sender of its answer. */
 static int
 sockets_open_packet(struct sockets *s, const char *dev)
 {
@@ -244,7 +251,7 @@ sockets_open_packet(struct sockets *s, const char *dev)
 	s->peer_len = sizeof(s->peer.link);
 	s->fd = socket(AF_PACKET, SOCK_DGRAM, htons(SOCKETS_TYPE));
 	if (s->fd < 0 || bind(s->fd, &s->peer.any, s->peer_len) != 0)
-		return sockets_fail("a packet socket, which takes root, on the interface --dev");
+		return sockets_fail("a packet socket on the interface --dev (needs root)");
 	return 0;
 }
 
@@ -271,7 +278,7 @@ sockets_accept(struct sockets *s, const struct sockaddr_in *here)
 
 	if (listener < 0 || setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) != 0 ||
 	    bind(listener, (const struct sockaddr *)here, sizeof(*here)) != 0 || listen(listener, 1) != 0)
-		return sockets_fail("a server's socket; only one server runs in a system");
+		return sockets_fail("a server's socket; only one server can run at a time");
 	sockets_announce();
 	s->fd = accept(listener, NULL, NULL);
 	close(listener);
@@ -319,7 +326,7 @@ sockets_serve(struct sockets *s)
 	}
 }
 
-/* Reads what the client streams, and answers each run. */
+/* Reads the client's stream and answers each run. */
 static void
 sockets_serve_stream(struct sockets *s, uint64_t rounds)
 {
@@ -337,7 +344,7 @@ sockets_serve_stream(struct sockets *s, uint64_t rounds)
 	}
 }
 
-/* Returns the average time between a run's messages in nanoseconds; 0: the run was cut short. */
+/* Returns the average time between a run's messages in nanoseconds, or 0 if the run was cut short. */
 static uint64_t
 sockets_stream(struct sockets *s, uint64_t rounds)
 {
@@ -345,15 +352,17 @@ sockets_stream(struct sockets *s, uint64_t rounds)
 	uint64_t begun_ns = sockets_now_ns();
 	int no = 0, yes = 1;
 
-	setsockopt(s->fd, IPPROTO_TCP, TCP_NODELAY, &no, sizeof(no)); /* Linux may put short messages together */
+	setsockopt(s->fd, IPPROTO_TCP, TCP_NODELAY, &no, sizeof(no)); /* Linux may coalesce short messages */
 	for (uint64_t i = 0; i < rounds; i++)
 		if (sockets_end || !sockets_send(s, bytes))
 			return 0;
-	setsockopt(s->fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes)); /* what it still holds leaves */
+	setsockopt(s->fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes)); /* flushes what it still holds */
 	return recv(s->fd, bytes, 1, 0) == 1 ? (sockets_now_ns() - begun_ns) / rounds : 0;
 }
 
-/* Returns a run's average round trip in nanoseconds; 0: the run was cut short. Stores the median away, 0: there is none. */
+/*
+ * Returns a run's average round trip in nanoseconds, or 0 if it was cut short. Stores the median time away (0: none).
+ */
 static uint64_t
 sockets_run(struct sockets *s, uint64_t rounds, uint64_t *away_ns)
 {
@@ -376,7 +385,7 @@ sockets_run(struct sockets *s, uint64_t rounds, uint64_t *away_ns)
 	return (sockets_now_ns() - begun_ns) / rounds;
 }
 
-/* The kernel begins to stamp received messages asynchronously: on a busy machine that takes a while. */
+/* Waits for the first stamps: the kernel enables them asynchronously, which takes a while on a busy machine. */
 static int
 sockets_await_stamps(struct sockets *s)
 {
@@ -392,7 +401,7 @@ sockets_await_stamps(struct sockets *s)
 }
 
 static void
-sockets_tell(const struct sockets_options *o, const uint64_t *averages_ns, const uint64_t *aways_ns, unsigned count)
+sockets_print(const struct sockets_options *o, const uint64_t *averages_ns, const uint64_t *aways_ns, unsigned count)
 {
 	struct json json;
 
@@ -424,7 +433,7 @@ int
 main(int argc, char **argv)
 {
 	struct sockets_options o = { .size = 32, .rounds = 1500, .repeats = 5 };
-	struct sigaction interrupt = { .sa_handler = sockets_interrupt }; /* ends what waits */
+	struct sigaction interrupt = { .sa_handler = sockets_interrupt }; /* interrupts a blocking call */
 	struct timeval patience = { .tv_sec = 5 };
 	uint64_t averages_ns[SOCKETS_REPEATS], aways_ns[SOCKETS_REPEATS];
 	struct options_texts operands;
@@ -452,15 +461,15 @@ main(int argc, char **argv)
 			sockets_serve(&s);
 		return OPTIONS_SUCCESS;
 	}
-	setsockopt(s.fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience)); /* for a message that is lost */
+	setsockopt(s.fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience)); /* ends the wait for a lost message */
 	o.stamps = o.stamps && (s.kind == SOCKETS_UDP || s.kind == SOCKETS_PACKET);
-	if (o.stamps && (sockets_ask_stamps(&s, o.rounds) != 0 || sockets_await_stamps(&s) != 0))
+	if (o.stamps && (sockets_enable_stamps(&s, o.rounds) != 0 || sockets_await_stamps(&s) != 0))
 		return OPTIONS_FAILURE;
 	while (count < o.repeats &&
 	       (averages_ns[count] = s.kind == SOCKETS_STREAM ? sockets_stream(&s, o.rounds)
 							      : sockets_run(&s, o.rounds, &aways_ns[count])) != 0)
 		count++;
-	sockets_tell(&o, averages_ns, aways_ns, count);
+	sockets_print(&o, averages_ns, aways_ns, count);
 	if (count == 0 && !sockets_end)
 		sockets_fail(errno == EAGAIN ? "a message was lost; is the server still there?" : "the first run");
 	return count > 0 ? OPTIONS_SUCCESS : OPTIONS_FAILURE;

@@ -1,7 +1,7 @@
 /*
- * workload.c - a computation to run beside an exchange of messages: multiplies matrices in tiles, so that the processor limits
- * it and not memory. Prints its duration, and in JSON also how long a multiplication took in each fifth of it; the program that
- * starts it chooses core and priority.
+ * workload.c - a computation to run beside an exchange of messages: multiplies matrices in tiles, so that the
+ * processor, not memory, limits it. Prints its duration, and in JSON also the time of a multiplication in each fifth of
+ * the run. The caller chooses its core and priority.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +19,7 @@ struct workload_options {
 };
 
 static const struct options_option workload_options[] = {
-	OPTION(NUMBER, struct workload_options, times, "times", "N", "multiplications; 0: until it is killed (1)",
+	OPTION(NUMBER, struct workload_options, times, "times", "N", "multiplications; 0: until killed (1)",
 	       .max = UINT32_MAX),
 	OPTION(FLAG, struct workload_options, json, "json", NULL, "JSON on standard output"),
 	{ .name = NULL },
@@ -64,7 +64,10 @@ workload_now_s(void)
 	return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-/* Multiplies so many times, 0: until it is killed. Stores a multiplication's seconds, by part; returns how many parts there are. */
+/*
+ * Multiplies `times` times (0: until killed). Stores the seconds per multiplication for each part; returns the number
+ * of parts.
+ */
 static unsigned
 workload_compute(uint64_t times, double *each_s)
 {

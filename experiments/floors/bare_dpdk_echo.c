@@ -1,11 +1,11 @@
 /*
- * bare_dpdk_echo.c - the floor under udptest's round trips: the same frame on the same link, with nothing but DPDK.
+ * bare_dpdk_echo.c - the lower bound of udptest's round trips: the same frame on the same link with DPDK alone.
  *
- * Two processes, a virtio-user and a vhost-user device joined by shared memory and set up as platform/dpdk does, each
- * polling on its core, or asleep until an interrupt (--sleep). The server swaps the link addresses and sends the frame
- * back, or answers it by fused.h's one function; the client makes the echo its next request. With one request at a time
- * it reads the clock once per round trip, as udptest does; with --window it counts echoes per second, and the server may
- * be another program.
+ * Two processes, a virtio-user and a vhost-user device joined by shared memory and set up like platform/dpdk's. Each
+ * polls on its core, or sleeps until an interrupt (--sleep). The server swaps the link addresses and returns the frame,
+ * or answers it with fused.h's one function. The client turns the echo into its next request. With one request at a
+ * time it reads the clock once per round trip, as udptest does. With --window it counts echoes per second, and the
+ * server may be another program.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -41,11 +41,11 @@ enum {
 	BARE_RING = 256,
 	BARE_BUFFERS = 2047,
 	BARE_BURST = 32,
-	BARE_START_MS = 10000, /* how long the server may take */
-	BARE_WARM_UP = 10000,  /* round trips that are not counted */
+	BARE_START_MS = 10000, /* limit for the server's start */
+	BARE_WARM_UP = 10000,  /* uncounted round trips */
 	BARE_WARM_UP_ASLEEP = 500,
 	BARE_TRIES = 100,    /* requests without an echo, a tenth of a second each */
-	BARE_PATIENCE = 100, /* tenths of a second that an echo may take afterwards */
+	BARE_PATIENCE = 100, /* tenths of a second to wait for an echo afterwards */
 	BARE_SLEEP_MS = 100, /* longest sleep */
 };
 
@@ -67,10 +67,10 @@ static const struct options_option bare_options[] = {
 	       .max = 100000000),
 	OPTION(NUMBER, struct bare_options, size, "size", "N", "bytes after the UDP header (1)", .min = 1,
 	       .max = ECHO_FRAME_MAX_SIZE),
-	OPTION(NUMBER, struct bare_options, window, "window", "N", "requests under way at a time (1)", .min = 1,
+	OPTION(NUMBER, struct bare_options, window, "window", "N", "requests in flight (1)", .min = 1,
 	       .max = BARE_RING / 2),
 	OPTION(FLAG, struct bare_options, sleep, "sleep", NULL,
-	       "the ends sleep until a frame arrives; another server decides for itself"),
+	       "both ends sleep until a frame arrives (no effect on another program's server)"),
 	OPTION(TEXT, struct bare_options, server, "server", "WHO",
 	       "swap: exchanges link addresses (swap); fused: UDP over IP in one function; or the path of another "
 	       "server's "
@@ -83,7 +83,7 @@ static const struct options_option bare_options[] = {
 static const struct options_program bare_program = {
 	.name = "bare_dpdk_echo",
 	.usage = "[OPTION]...",
-	.about = "Measures round trips of a frame between two processes that do nothing but DPDK.",
+	.about = "Measures round trips of a frame between two processes on DPDK alone.",
 	.options = bare_options,
 };
 
@@ -92,8 +92,8 @@ struct bare_port {
 	uint16_t id;
 	bool yields; /* both ends poll on one core */
 	bool sleeps;
-	int epoll;                /* of the queue's interrupts, if it sleeps; 0: not known yet */
-	struct fused_host *fused; /* of a server that answers by the one function; NULL: it swaps */
+	int epoll;                /* descriptor for the queue's interrupts if the end sleeps; 0: not opened yet */
+	struct fused_host *fused; /* state of a server that answers with fused_echo; NULL: it swaps addresses */
 	struct rte_mempool *pool;
 };
 
@@ -113,7 +113,7 @@ bare_start_eal(unsigned core, const char *device)
 	return rte_eal_init((int)XK_ARRAY_LENGTH(argv) - 1, argv) < 0 ? -rte_errno : 0;
 }
 
-/* The features that platform/dpdk does without, so that both take the same way through DPDK. */
+/* Disables the features that platform/dpdk disables, so that both use the same code in DPDK. */
 static int
 bare_limit_features(const char *socket)
 {
@@ -125,16 +125,15 @@ bare_limit_features(const char *socket)
 				1ULL << VIRTIO_NET_F_HOST_UFO);
 }
 
-/* Tells why an end does not start. */
+/* Prints why an end failed to start. */
 static void
-bare_tell(const char *end, int error)
+bare_report_error(const char *end, int error)
 {
-	fprintf(stderr,
-		"bare_dpdk_echo: the %s does not start: %s; DPDK may say more above, and --cores names its cores\n",
-		end, xk_error(error));
+	fprintf(stderr, "bare_dpdk_echo: cannot start the %s: %s; see DPDK's messages above, and check --cores\n", end,
+		xk_error(error));
 }
 
-/* Starts DPDK's only device. vhost: the server's socket, or NULL. 0 or -errno. */
+/* Starts DPDK's only device. vhost: the server's socket, or NULL. Returns 0 or -errno. */
 static int
 bare_start_port(struct bare_port *port, const char *vhost)
 {
@@ -159,7 +158,7 @@ bare_start_port(struct bare_port *port, const char *vhost)
 	return error == 0 ? rte_eth_dev_start(port->id) : error;
 }
 
-/* Returns whether the port can sleep. A vhost device can once its peer is there. */
+/* Returns whether the port can sleep. A vhost device can as soon as its peer has connected. */
 static bool
 bare_listens(struct bare_port *port)
 {
@@ -171,13 +170,13 @@ bare_listens(struct bare_port *port)
 	port->epoll = epoll_create1(EPOLL_CLOEXEC);
 	if (port->epoll < 0 || epoll_ctl(port->epoll, EPOLL_CTL_ADD, fd, &event) != 0 ||
 	    rte_eth_dev_rx_intr_enable(port->id, 0) != 0) {
-		fprintf(stderr, "bare_dpdk_echo: no interrupts to sleep for\n");
+		fprintf(stderr, "bare_dpdk_echo: --sleep: the device has no interrupts\n");
 		exit(OPTIONS_FAILURE);
 	}
 	return true;
 }
 
-/* Takes frames that have arrived. If there are none, gives up the core as the port does, and may return 0. */
+/* Receives frames. If there are none, yields the core as the port does; may return 0. */
 static uint16_t
 bare_receive(struct bare_port *port, struct rte_mbuf **frames, uint16_t max)
 {
@@ -210,7 +209,7 @@ bare_swap(struct rte_mbuf *m)
 
 /* ---- the server ---- */
 
-/* A frame that the one function refuses goes back as it came; the client does not count it. */
+/* Answers with fused_echo. A frame that it refuses goes back unchanged; the client does not count it. */
 static void
 bare_fuse(struct fused_host *host, struct rte_mbuf *m)
 {
@@ -228,7 +227,7 @@ bare_fuse(struct fused_host *host, struct rte_mbuf *m)
 	fused_echo(host, &whole);
 }
 
-/* Waits for the client, which DPDK may let in only after a second: its core is free until then. */
+/* Waits for the client without polling: DPDK may take a second to connect it, and both may share a core. */
 static void
 bare_await_client(const struct bare_port *port)
 {
@@ -238,7 +237,7 @@ bare_await_client(const struct bare_port *port)
 		usleep(1000);
 }
 
-/* Until it is killed. */
+/* Serves until killed. */
 static void
 bare_serve(struct bare_port *port)
 {
@@ -259,7 +258,7 @@ bare_serve(struct bare_port *port)
 	}
 }
 
-/* Tells the parent on ready_fd when it serves. */
+/* Runs the server. Notifies the parent through ready_fd when it is ready. */
 __attribute__((noreturn)) static void
 bare_server(const struct bare_options *o, const char *socket, bool yields, int ready_fd)
 {
@@ -277,11 +276,11 @@ bare_server(const struct bare_options *o, const char *socket, bool yields, int r
 		error = bare_start_port(&port, socket);
 	if (error == 0 && write(ready_fd, "", 1) == 1)
 		bare_serve(&port);
-	bare_tell("server", error);
+	bare_report_error("server", error);
 	_exit(1);
 }
 
-/* The server's process, once it serves, or -1. */
+/* Starts the server and waits until it is ready. Returns its process id, or -1. */
 static pid_t
 bare_start_server(const struct bare_options *o, const char *socket, bool yields)
 {
@@ -319,7 +318,7 @@ bare_request(const struct bare_port *port, const struct echo_frames *frames)
 	return m;
 }
 
-/* Sends m and waits for its echo. NULL: none came within that many tenths of a second, or it is not what was sent. */
+/* Sends m and returns its echo. Returns NULL if none arrived within `tenths` tenths of a second, or a wrong one did. */
 static struct rte_mbuf *
 bare_exchange(struct bare_port *port, struct rte_mbuf *m, uint32_t len, unsigned tenths)
 {
@@ -339,7 +338,7 @@ bare_exchange(struct bare_port *port, struct rte_mbuf *m, uint32_t len, unsigned
 	return NULL;
 }
 
-/* The first echo: at the beginning the server may not have seen its peer yet. NULL: none came. */
+/* Returns the first echo, or NULL. Tries repeatedly: the server may not have seen its peer yet. */
 static struct rte_mbuf *
 bare_first(struct bare_port *port, const struct echo_frames *frames)
 {
@@ -359,7 +358,7 @@ bare_now_ns(void)
 	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
-/* Round trips in ticks of the processor's clock. How many came back. */
+/* Stores round trips in ticks of the processor's counter. Returns the number of echoes. */
 static uint64_t
 bare_trips(struct bare_port *port, const struct echo_frames *frames, uint32_t *ticks, uint64_t rounds)
 {
@@ -381,7 +380,7 @@ bare_trips(struct bare_port *port, const struct echo_frames *frames, uint32_t *t
 	return m != NULL ? rounds : 0;
 }
 
-/* False: an echo did not come. */
+/* Returns false if an echo is missing. */
 static bool
 bare_measure(struct bare_port *port, const struct bare_options *o, struct histogram *histogram)
 {
@@ -392,7 +391,7 @@ bare_measure(struct bare_port *port, const struct bare_options *o, struct histog
 	double ns_per_tick;
 
 	xk_assert(ticks != NULL);
-	memset(ticks, 1, o->rounds * sizeof(*ticks)); /* no page is touched for the first time while it is measured */
+	memset(ticks, 1, o->rounds * sizeof(*ticks)); /* touches every page before the measurement */
 	echo_frames_init(&frames, &server, (uint32_t)o->size);
 	count = bare_trips(port, &frames, ticks, o->rounds);
 	ns_per_tick = (double)(bare_now_ns() - began_ns) / (double)(rte_rdtsc() - began);
@@ -405,15 +404,15 @@ bare_measure(struct bare_port *port, const struct bare_options *o, struct histog
 /* ---- the client of a window ---- */
 
 enum {
-	BARE_ARP = 14, /* where its fields are in a frame, and which of them */
+	BARE_ARP = 14, /* offset of ARP's header in a frame, and of its fields */
 	BARE_ARP_OPERATION = BARE_ARP + 6,
 	BARE_ARP_SENDER = BARE_ARP + 8,
 	BARE_ARP_LEN = BARE_ARP + 28,
 };
 
-/* Makes m the question for the server's link address, of the peer that all requests come from. */
+/* Makes m an ARP query for the server's link address, from the peer that sends all requests. */
 static void
-bare_ask(const struct echo_frames *frames, struct rte_mbuf *m)
+bare_make_query(const struct echo_frames *frames, struct rte_mbuf *m)
 {
 	uint8_t request[ECHO_FRAME_HEADERS + ECHO_FRAME_MAX_SIZE], *p = rte_pktmbuf_mtod(m, uint8_t *);
 
@@ -430,7 +429,7 @@ bare_ask(const struct echo_frames *frames, struct rte_mbuf *m)
 	m->pkt_len = BARE_ARP_LEN;
 }
 
-/* Returns the server's link address. 0: it did not answer. */
+/* Returns the server's link address, or 0 if it did not answer. */
 static uint64_t
 bare_find_server(struct bare_port *port, const struct echo_frames *frames)
 {
@@ -440,7 +439,7 @@ bare_find_server(struct bare_port *port, const struct echo_frames *frames)
 		struct rte_mbuf *m = bare_request(port, frames), *other;
 		uint64_t until = rte_rdtsc() + rte_get_tsc_hz() / 10;
 
-		bare_ask(frames, m);
+		bare_make_query(frames, m);
 		if (rte_eth_tx_burst(port->id, 0, &m, 1) != 1)
 			rte_pktmbuf_free(m);
 		while (link == 0 && rte_rdtsc() < until) {
@@ -458,7 +457,7 @@ bare_find_server(struct bare_port *port, const struct echo_frames *frames)
 	return link;
 }
 
-/* Turns those of these frames that are echoes into requests, at the front, and frees the others. Returns how many they are. */
+/* Turns the echoes in burst into requests, moves them to its front and frees the other frames. Returns their number. */
 static uint16_t
 bare_renew(const struct echo_frames *frames, const uint8_t *request, struct rte_mbuf **burst, uint16_t count)
 {
@@ -477,7 +476,7 @@ bare_renew(const struct echo_frames *frames, const uint8_t *request, struct rte_
 	return echoes;
 }
 
-/* Keeps so many requests under way until `rounds` echoes have come. Returns nanoseconds; 0: they stopped coming. */
+/* Keeps `window` requests in flight until `rounds` echoes have arrived. Returns nanoseconds, or 0 if echoes stopped. */
 static uint64_t
 bare_stream(struct bare_port *port, const struct echo_frames *frames, uint64_t window, uint64_t rounds)
 {
@@ -513,7 +512,7 @@ bare_stream(struct bare_port *port, const struct echo_frames *frames, uint64_t w
 	return bare_now_ns() - began_ns;
 }
 
-/* Prints echoes in a second. False: the server does not answer, or stopped. */
+/* Prints echoes per second. Returns false if the server does not answer, or stopped. */
 static bool
 bare_count(struct bare_port *port, const struct bare_options *o, bool asks)
 {
@@ -534,7 +533,7 @@ bare_count(struct bare_port *port, const struct bare_options *o, bool asks)
 	if (ns == 0)
 		return false;
 	if (!o->json) {
-		printf("%.0f echoes a second\n", 1e9 * (double)o->rounds / (double)ns);
+		printf("%.0f echoes per second\n", 1e9 * (double)o->rounds / (double)ns);
 		return true;
 	}
 	json_begin(&json, stdout);
@@ -551,7 +550,7 @@ bare_count(struct bare_port *port, const struct bare_options *o, bool asks)
 
 /* ---- the client's process ---- */
 
-/* asks: the server is another program, which tells its link address. */
+/* asks: the server is another program, whose link address ARP finds. */
 static bool
 bare_client(const struct bare_options *o, const char *socket, bool yields, bool asks, struct histogram *histogram)
 {
@@ -566,7 +565,7 @@ bare_client(const struct bare_options *o, const char *socket, bool yields, bool 
 	if (error == 0)
 		error = bare_start_port(&port, NULL);
 	if (error != 0) {
-		bare_tell("client", error);
+		bare_report_error("client", error);
 		return false;
 	}
 	good = o->window > 1 ? bare_count(&port, o, asks) : bare_measure(&port, o, histogram);
@@ -608,7 +607,7 @@ bare_print(const struct bare_options *o, const struct histogram *h, const struct
 	json_end(&json);
 }
 
-/* Starts the server, measures, ends the server. The cache line is measured while nobody else polls. */
+/* Starts the server, measures, ends the server. The cache line is measured while no other thread polls. */
 static bool
 bare_run(const struct bare_options *o, const char *socket, struct histogram *histogram, struct machine *machine)
 {
@@ -654,13 +653,14 @@ main(int argc, char **argv)
 	if (status != OPTIONS_GO)
 		return status;
 	if (o.cores.count != 2)
-		return options_misuse(&bare_program, "--cores takes two cores: of client and server");
+		return options_misuse(&bare_program, "--cores takes two cores: client and server");
 	if (strcmp(o.server, "swap") != 0 &&
 	    (o.window == 1 || (strcmp(o.server, "fused") != 0 && strchr(o.server, '/') == NULL)))
 		return options_misuse(&bare_program,
 				      "--server is swap or, with a --window, fused or the path of a socket");
 	if (mkdtemp(directory) == NULL) {
-		fprintf(stderr, "bare_dpdk_echo: no directory for a socket can be made in /tmp: %s\n", xk_error(errno));
+		fprintf(stderr, "bare_dpdk_echo: cannot make a directory for the socket in /tmp: %s\n",
+			xk_error(errno));
 		return OPTIONS_FAILURE;
 	}
 	snprintf(socket, sizeof(socket), "%s/socket", directory);

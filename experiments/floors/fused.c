@@ -1,4 +1,4 @@
-/* fused.c - see fused.h. One function for each, but for the loads, stores and sums of bytes.h and checksum.h. */
+/* fused.c - see fused.h. One function each, apart from the loads, stores and sums of bytes.h and checksum.h. */
 #include "experiments/floors/fused.h"
 
 #include "xkernel/bytes.h"
@@ -13,7 +13,7 @@ enum {
 	FUSED_PIECES = 3,
 };
 
-/* The four bytes at p as the machine reads them: what sums are made of. */
+/* Returns the four bytes at p in the machine's byte order, for summing. */
 static inline uint32_t
 fused_word(const uint8_t *p)
 {
@@ -23,7 +23,7 @@ fused_word(const uint8_t *p)
 	return v;
 }
 
-/* The checksum over a sum of fewer than 2^16 words of 32 bits. */
+/* Returns the checksum of a sum of fewer than 2^16 32-bit words. */
 static inline uint16_t
 fused_finish(uint64_t sum)
 {
@@ -91,14 +91,14 @@ fused_echo(struct fused_host *host, struct xk_msg *m)
 	return true;
 }
 
-/* What the pieces of a datagram have in common, and how long this one is. */
+/* One piece: the fields that all pieces of a datagram share, and its own length. */
 struct fused_piece {
 	uint64_t peer, address_sum;
 	uint32_t source, len;
 	uint16_t id, fragment;
 };
 
-/* The checks of one piece's headers. */
+/* Checks one piece's headers. */
 static inline bool
 fused_read(const struct fused_host *host, const struct xk_msg *m, struct fused_piece *piece)
 {
@@ -124,7 +124,7 @@ fused_read(const struct fused_host *host, const struct xk_msg *m, struct fused_p
 	       piece->source != host->address && piece->source != 0 && piece->source < 0xe0000000;
 }
 
-/* The headers of one piece of the echo. */
+/* Writes the headers of one piece of the echo. */
 static inline void
 fused_write(const struct fused_host *host, struct xk_msg *m, const struct fused_piece *piece)
 {

@@ -1,5 +1,5 @@
 /*
- * fused.h - what layers are measured against: eth, ip, udp and the echo in one function.
+ * fused.h - the baseline for layers: eth, ip, udp and the echo in one function.
  *
  * It makes every check that the protocols make on a datagram that arrives whole and without IP options, verifies both
  * checksums, and builds the echo in place with both generated afresh. It has no sessions, so it forgets its peers.
@@ -9,7 +9,7 @@
 
 #include "xkernel/msg.h"
 
-/* The server, and what it counts. */
+/* The server, and its counters. */
 struct fused_host {
 	uint64_t link;
 	uint32_t address;
@@ -18,12 +18,15 @@ struct fused_host {
 };
 
 /*
- * The same of a datagram in so many pieces, which lie in their order in frames of one segment: its echo has the same pieces.
- * It checks of each what reassembly checks, and that nothing is missing; it does not wait for any.
+ * Does the same for a datagram in `count` pieces, given in order, each in a frame of one segment. The echo has the same
+ * pieces. Makes reassembly's checks of each piece and checks that none is missing; it does not wait for any.
  */
 bool fused_echo_pieces(struct fused_host *host, struct xk_msg *const *pieces, unsigned count);
 
-/* Turns the frame m, in one segment, into its echo. False: a check failed; m may then be cut but not written to. */
+/*
+ * Turns the frame m, in one segment, into its echo. Returns false if a check failed; m may then be cut, but is not
+ * written.
+ */
 bool fused_echo(struct fused_host *host, struct xk_msg *m);
 
 #endif

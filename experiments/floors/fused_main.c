@@ -1,7 +1,7 @@
 /*
  * fused_main.c - measures fused_echo (fused.h) as `xk bench echo` measures the whole graph: the same requests in the
- * same buffers, the same checks. Instructions: run it under valgrind --tool=callgrind with two numbers of --rounds, and
- * take the difference; --alone leaves the function out, so that what the benchmark itself costs is known.
+ * same buffers, the same checks. For instruction counts, run it under valgrind --tool=callgrind with two values of
+ * --rounds and take the difference. --alone omits the function, to measure the benchmark's own cost.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,11 +20,11 @@ struct fused_options {
 static const struct options_option fused_options[] = {
 	OPTION(NUMBER, struct fused_options, size, "size", "N", "message bytes (1)", .min = 1,
 	       .max = ECHO_FRAME_MAX_MESSAGE),
-	OPTION(NUMBER, struct fused_options, rounds, "rounds", "N", "echoes that count (1000000)", .min = 1,
+	OPTION(NUMBER, struct fused_options, rounds, "rounds", "N", "measured echoes (1000000)", .min = 1,
 	       .max = UINT32_MAX),
 	OPTION(NUMBER, struct fused_options, sessions, "sessions", "N", "peers (1)", .min = 1,
 	       .max = ECHO_FRAME_MAX_PEERS),
-	OPTION(NUMBER, struct fused_options, burst, "burst", "N", "requests at a time (1)", .min = 1,
+	OPTION(NUMBER, struct fused_options, burst, "burst", "N", "requests per burst (1)", .min = 1,
 	       .max = ECHO_RIG_BURST),
 	OPTION(FLAG, struct fused_options, alone, "alone", NULL, "the benchmark without the function"),
 	OPTION(FLAG, struct fused_options, json, "json", NULL, "JSON on standard output"),
@@ -38,7 +38,7 @@ static const struct options_program fused_program = {
 	.options = fused_options,
 };
 
-/* Runs the rig with the function between its two ends. False: a check failed. */
+/* Runs the rig with the function between its two ends. Returns false if a check failed. */
 static bool
 fused_run(struct echo_rig *rig, struct fused_host *host)
 {

@@ -74,7 +74,7 @@ def fit(options):
     raise model.Failed(f"no end after {STEPS} steps")
 
 
-def tell(options, parameters):
+def print_fit(options, parameters):
     print("\nround trip, us      published     model  residual")
     for size, time, ns in zip(model.SIZES, model.FITTED[2], round_trips(options, parameters)):
         print(f"{size:8} bytes {time:14} {model.us_text(ns):>9} {model.us_text(ns - 1000 * time):>9}")
@@ -98,7 +98,7 @@ def main():
     options = parser.parse_args()
     print("costs, us (up_kb, down_kb: for 1000 bytes), step by step")
     parameters = fit(options)
-    good = tell(options, parameters)
+    good = print_fit(options, parameters)
     if options.check and parameters != model.read_parameters(options.graph):
         print(f"\nNOT what is in {options.graph}")
         good = False

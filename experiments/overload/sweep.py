@@ -141,7 +141,7 @@ def show(rows):
         print(line.rstrip())
 
 
-def judge(rows):
+def find_problems(rows):
     """What is not as it should be."""
     for mode in MODES:
         mine = [row for row in rows if row["mode"] == mode]
@@ -176,7 +176,7 @@ def main():
         with open(options.json, "w", encoding="ascii") as file:
             json.dump({"program": "overload", "link": options.link, "runs": rows}, file, indent=1)
             file.write("\n")
-    wrong = list(judge(rows))
+    wrong = list(find_problems(rows))
     for sentence in wrong:
         print("overload: " + sentence, file=sys.stderr)
     return 1 if wrong else 0

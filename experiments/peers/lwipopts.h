@@ -1,4 +1,7 @@
-/* lwipopts.h - lwIP as a UDP host built for speed: no system, no threads, no TCP; every checksum made and verified. */
+/*
+ * lwipopts.h - lwIP configured as a fast UDP host: no OS layer, no threads, no TCP; it generates and verifies every
+ * checksum.
+ */
 #ifndef LWIPOPTS_H
 #define LWIPOPTS_H
 
@@ -23,7 +26,9 @@
 #define IP_REASS_MAX_PBUFS 64
 #define IP_FRAG 1
 
-/* bench.sh builds with each of lwIP's three algorithms, and with the x-kernel's (4): which is fastest, depends on the length. */
+/*
+ * bench.sh builds with each of lwIP's three algorithms and with the x-kernel's (4): the fastest depends on the length.
+ */
 #if PEERS_CHECKSUM == 4
 unsigned short peers_checksum(const void *bytes, int len);
 #define LWIP_CHKSUM peers_checksum

@@ -1,13 +1,13 @@
 /*
- * peers.c echo|call SIZE - times UDP messages of SIZE bytes through lwIP and through the x-kernel, both embedded as
- * docs/embedding.md says, in one program on one thread, in turn.
+ * peers.c echo|call SIZE - times UDP messages of SIZE bytes through lwIP and through the x-kernel in turn, both
+ * embedded in one single-threaded program as docs/embedding.md describes.
  *
  *   echo  A frame arrives at a host, and the echo leaves it. Both stacks get the same frames.
- *   call  A host sends a request to another one, which answers: two stacks, and both ways through each.
+ *   call  A host sends a request to another host, which answers: two stacks, each in both directions.
  *
- * Each stack verifies and makes every checksum, and has buffers of its own: what arrives is copied into one, and what is
- * sent is copied out. Prints the least and the median of the blocks' nanoseconds. The length of every echo is checked, and
- * the first of each block to its last bit; of replies, length and number.
+ * Each stack verifies and generates every checksum and has its own buffers: frames are copied in and out. Prints the
+ * least and the median of the blocks' nanoseconds. Checks the length of every echo and all bits of each block's first
+ * echo; of replies, the length and the number.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -32,7 +32,7 @@ enum { BLOCKS = 400, ROUNDS = 4000, PORT = 2001, FRAME = ECHO_FRAME_HEADERS + EC
 
 enum { CLIENT, SERVER, ENDS };
 
-enum { INBOX = 8 }; /* the most that an end has waiting: a message in fragments, and ARP's question now and then */
+enum { INBOX = 8 }; /* most frames that wait at an end: a message's fragments, and an ARP query now and then */
 
 /* The client's are those of echo_frame.h's first peer. */
 static uint64_t links[ENDS] = { [SERVER] = UINT64_C(0x020000000001) };
@@ -42,7 +42,7 @@ static struct echo_frames frames;
 static uint8_t payload[ECHO_FRAME_MAX_MESSAGE];
 static unsigned size, replies;
 
-/* What has been sent to an end and waits to be taken. */
+/* Frames sent to an end that it has not received yet. */
 static struct inbox {
 	uint8_t bytes[INBOX][FRAME];
 	size_t len[INBOX];
@@ -56,7 +56,7 @@ fail(const char *stack, const char *what)
 	exit(1);
 }
 
-/* Returns room for a frame to an end. */
+/* Returns room for a frame of len bytes to an end. */
 static uint8_t *
 inbox_put(unsigned end, size_t len)
 {
@@ -108,7 +108,7 @@ xk_transmit(void *context, struct xk_msg **sent, unsigned count)
 	return count;
 }
 
-/* The client's own protocol: a session to the server, and what comes back. */
+/* The client's protocol: a session to the server, and the replies. */
 struct asker {
 	struct xk_protocol protocol;
 	struct xk_session *session;
@@ -141,7 +141,7 @@ static const struct xk_protocol_type asker_type = { .name = "asker",
 						    .size = sizeof(struct asker),
 						    .lowers = asker_lowers };
 
-/* Opens the session; waits for the server's link address. */
+/* Opens the session. Waits for the server's link address. */
 static void
 asker_open(void *argument)
 {
@@ -152,10 +152,10 @@ asker_open(void *argument)
 	xk_participant_push(&to.remote, hosts[SERVER]);
 	xk_participant_push(&to.remote, PORT);
 	if (xk_open(self, self, xk_lower(self, 0), &to, &asker->session) != 0)
-		fail("x-kernel", "the session cannot be opened");
+		fail("x-kernel", "cannot open the session");
 }
 
-/* A host whose topmost protocol is `top`. */
+/* Starts a host whose topmost protocol is `top`. */
 static void
 xk_host_begin(unsigned end, const char *top)
 {
@@ -196,7 +196,7 @@ xk_begin(bool calls)
 		fail("x-kernel", "no session");
 }
 
-/* A turn takes what has arrived; what it pushed is sent before it returns. */
+/* One turn receives the request and sends the echo before it returns. */
 static void
 xk_echo(void)
 {
@@ -210,7 +210,7 @@ xk_call_once(void)
 	struct xk_msg *m = xk_msg_from(xk_hosts[CLIENT].platform, payload, size);
 
 	if (m == NULL || xk_push(asker->session, m) != 0)
-		fail("x-kernel", "the request is not sent");
+		fail("x-kernel", "cannot send the request");
 	xk_kernel_turn(xk_hosts[SERVER].kernel);
 	xk_kernel_turn(xk_hosts[CLIENT].kernel);
 }
@@ -251,7 +251,7 @@ lwip_add(struct netif *self)
 }
 
 static void
-lwip_request_heard(void *argument, struct udp_pcb *pcb, struct pbuf *p, const ip_addr_t *address, u16_t port)
+lwip_request_arrived(void *argument, struct udp_pcb *pcb, struct pbuf *p, const ip_addr_t *address, u16_t port)
 {
 	(void)argument;
 	udp_sendto_if(pcb, p, address, port, &netifs[SERVER]);
@@ -259,7 +259,7 @@ lwip_request_heard(void *argument, struct udp_pcb *pcb, struct pbuf *p, const ip
 }
 
 static void
-lwip_reply_heard(void *argument, struct udp_pcb *pcb, struct pbuf *p, const ip_addr_t *address, u16_t port)
+lwip_reply_arrived(void *argument, struct udp_pcb *pcb, struct pbuf *p, const ip_addr_t *address, u16_t port)
 {
 	(void)argument;
 	(void)pcb;
@@ -280,7 +280,7 @@ sys_now(void)
 }
 
 #if PEERS_CHECKSUM == 4
-/* As lwIP wants it: not complemented. */
+/* Returns the checksum in lwIP's form, not complemented. */
 unsigned short
 peers_checksum(const void *bytes, int len)
 {
@@ -301,9 +301,9 @@ lwip_begin(bool calls)
 		netif_set_up(&netifs[end]);
 		pcbs[end] = udp_new();
 		udp_bind(pcbs[end], &address, end == SERVER ? PORT : PORT + 1);
-		udp_recv(pcbs[end], end == SERVER ? lwip_request_heard : lwip_reply_heard, NULL);
+		udp_recv(pcbs[end], end == SERVER ? lwip_request_arrived : lwip_reply_arrived, NULL);
 	}
-	/* The x-kernel learns who stands where from ARP, and from requests. */
+	/* The x-kernel learns link addresses from ARP and from requests; lwIP gets them here. */
 	for (unsigned end = 0; end < ENDS; end++) {
 		ip4_addr_t address = { .addr = lwip_htonl(hosts[end]) };
 		struct eth_addr link;
@@ -311,7 +311,7 @@ lwip_begin(bool calls)
 		for (unsigned i = 0; i < 6; i++)
 			link.addr[i] = (u8_t)(links[end] >> 8 * (5 - i));
 		if ((calls || end == CLIENT) && etharp_add_static_entry(&address, &link) != ERR_OK)
-			fail("lwIP", "no entry for a link address");
+			fail("lwIP", "cannot add a link address");
 	}
 }
 
@@ -347,7 +347,7 @@ lwip_call_once(void)
 		fail("lwIP", "no buffer");
 	pbuf_take(p, payload, (u16_t)size);
 	if (udp_sendto_if(pcbs[CLIENT], p, &server, PORT, &netifs[CLIENT]) != ERR_OK)
-		fail("lwIP", "the request is not sent");
+		fail("lwIP", "cannot send the request");
 	pbuf_free(p);
 	lwip_receive(SERVER);
 	lwip_receive(CLIENT);
@@ -366,7 +366,7 @@ static struct stack {
 	{ "lwIP", lwip_begin, lwip_echo, lwip_call_once, { 0 } },
 };
 
-/* The request's frames arrive at the server, and the echo's must have come back. */
+/* Delivers the request's frames to the server. The echo's frames must be back afterwards. */
 static void
 echo_once(const struct stack *stack)
 {

@@ -19,7 +19,7 @@ import lab as labs  # finds what follows
 import far
 import journal
 import machine as machines
-from programs import words_of
+from programs import error_text
 
 # In which order, and for how many seconds: all of it, and --quick.
 EXPERIMENTS = {"handoff": (14, 5), "rpc": (57, 25), "fragments": (140, 40), "threads": (147, 50), "blast": (50, 20), "acks": (15, 8), "policies": (115, 60),
@@ -76,11 +76,11 @@ def measure(lab, names):
     return sections
 
 
-def tell(sections, lab):
+def print_answers(sections, lab):
     if lab.cut_short:
         print(f"CUT SHORT: {lab.cut_short}. --resume continues it.")
     for section in sections:
-        print(f"\n{section.title}: {section.told_verdict()}: {section.told()}\n")
+        print(f"\n{section.title}: {section.verdict_text()}: {section.answer_text()}\n")
         for check in section.checks:
             print(f"  {labs.AGREES[section.counted(check)]:7} {check['text']}")
 
@@ -142,10 +142,10 @@ def main():
         lab.about["minutes"] = round(sum(section["seconds"] for section in lab.machine.sections.values()) / 60)
         page.write(sections, lab, options.out)
     except (labs.Failed, OSError, ImportError, ValueError, subprocess.SubprocessError) as why:
-        return labs.fail(words_of(why))
+        return labs.fail(error_text(why))
     except KeyboardInterrupt:
         return labs.fail("interrupted before anything was measured")
-    tell(sections, lab)
+    print_answers(sections, lab)
     print(f"\n{os.path.join(options.out, 'index.html')}")
     return 1 if lab.cut_short else 0
 

@@ -1,15 +1,16 @@
 /*
- * bursts.c - bursts of Active Messages between two hosts, as Heath, Kaur, Martin and Nguyen measured them ("Quantifying the
- * Impact of Architectural Scaling on Communication", 2001): what a message of a burst takes its sender until it is sent, and
+ * bursts.c - bursts of Active Messages between two hosts, as Heath, Kaur, Martin and Nguyen measured them ("Quantifying
+ * the Impact of Architectural Scaling on Communication", 2001): the sender's time per message until it is sent and
  * until it is answered, over three kinds of links.
  *
- * Each message is a request whose handler replies: REQUEST, REPLY, TAKEN (protocols/papers/am.c). A sender that has no credit
- * left takes what has arrived until it has one, as in AM-II. Messages longer than a packet are stores.
+ * Each message is a request whose handler replies: REQUEST, REPLY, TAKEN (protocols/papers/am.c). A sender without
+ * credit receives until it has one, as in AM-II. Messages longer than a packet are stores.
  *
- * Links: `virtio` is DPDK's, between two processes. `socket` is Linux's UDP: each frame is a datagram between two sockets on
- * the loopback interface, and each system call is timed. `memory` hands frames over in one thread, on a virtual clock that
- * stands still, so that two runs differ by a few instructions (sessions' numbers are random): under callgrind,
- * --toggle-collect=bursts_request counts those of sending, and with --toggle-collect=bursts_turn besides, all of the sender's.
+ * Links: `virtio` is DPDK's, between two processes. `socket` is Linux's UDP: each frame is a datagram between two
+ * sockets on the loopback interface, and each system call is timed. `memory` passes frames within one thread, on a
+ * virtual clock that stands still, so that two runs differ by a few instructions only (session numbers are random).
+ * Under callgrind, --toggle-collect=bursts_request counts the instructions of sending; --toggle-collect=bursts_turn
+ * adds the sender's others.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -42,7 +43,7 @@
 #include "xkernel/kernel.h"
 #include "xkernel/process.h"
 
-/* Not inlined, nor cloned: callgrind finds the function by its name. Clang has no `noclone`. */
+/* Neither inlined nor cloned: callgrind finds the function by name. Clang has no `noclone`. */
 #if __has_attribute(noclone)
 #define BURSTS_NAMED __attribute__((noinline, noclone))
 #else
@@ -53,22 +54,22 @@ enum { CLIENT, SERVER, ENDS };
 
 enum {
 	BURSTS_NAME = 7, /* of the endpoint */
-	BURSTS_ASK = 1,  /* handlers */
-	BURSTS_TELL = 2,
-	BURSTS_NOBODY = 3, /* not registered */
-	BURSTS_WORDS = 4,  /* of each request and reply */
+	BURSTS_REQUEST_HANDLER = 1,
+	BURSTS_REPLY_HANDLER = 2,
+	BURSTS_UNREGISTERED = 3, /* a handler that the server lacks */
+	BURSTS_WORDS = 4,        /* of each request and reply */
 	BURSTS_WINDOW = 16,
 	BURSTS_MTU = 1500,
 	BURSTS_FRAME = 14 + BURSTS_MTU,
-	BURSTS_FRAMES = 1024, /* of --link memory, on their way to an end */
-	BURSTS_PIECES = 8,    /* of a frame that is sent */
+	BURSTS_FRAMES = 1024, /* in flight to an end of --link memory */
+	BURSTS_PIECES = 8,    /* of a sent frame */
 	BURSTS_SIZE_MAX = 65536,
 	BURSTS_ROUNDS_MAX = 10000,
 	BURSTS_WARM_UP = 20,
-	BURSTS_ROOM = 1 << 22,  /* bytes of a socket's queues */
-	BURSTS_REST_NS = 30000, /* between bursts: what is under way arrives */
-	BURSTS_REST_TURNS = 8,  /* ... where no time passes */
-	BURSTS_LOOK = 1024,     /* turns between looks at the clock */
+	BURSTS_ROOM = 1 << 22,     /* bytes of a socket's queues */
+	BURSTS_REST_NS = 30000,    /* between bursts: lets messages in flight arrive */
+	BURSTS_REST_TURNS = 8,     /* the same on a clock that stands still */
+	BURSTS_CLOCK_TURNS = 1024, /* turns between two clock readings */
 	BURSTS_CALIBRATE_NS = 20000000,
 };
 
@@ -95,8 +96,8 @@ static const struct options_option bursts_options[] = {
 	       .choices = bursts_links),
 	OPTION(FLAG, struct bursts_options, together, "together", NULL, "socket: both ends in one thread, in turn"),
 	OPTION(FLAG, struct bursts_options, returned, "returned", NULL,
-	       "requests name a handler that the server has not, and come back"),
-	OPTION(NUMBERS, struct bursts_options, cores, "cores", "A,B", "of client and server (0,1)", .max = 1023),
+	       "requests name a handler that the server lacks, and are returned"),
+	OPTION(NUMBERS, struct bursts_options, cores, "cores", "A,B", "cores of client and server (0,1)", .max = 1023),
 	OPTION(NUMBERS, struct bursts_options, sizes, "size", "N,...",
 	       "bytes of a request, besides four words (0); stores if they fit no packet", .max = BURSTS_SIZE_MAX),
 	OPTION(NUMBERS, struct bursts_options, messages, "messages", "N,...", "of a burst (1,4,128)", .min = 1,
@@ -120,8 +121,8 @@ static const struct options_program bursts_program = {
 
 /* System calls of an end. */
 struct bursts_calls {
-	uint64_t carried, empty; /* those with a frame, and those without */
-	uint64_t carried_ns;     /* in those with one */
+	uint64_t carried, empty; /* calls with a frame, and without one */
+	uint64_t carried_ns;     /* time in calls with a frame */
 };
 
 struct bursts_end {
@@ -132,19 +133,19 @@ struct bursts_end {
 	/* --link socket */
 	int fd;
 	struct sockaddr_in peer;
-	struct xk_msg *spare; /* for the next frame; NULL: none yet */
+	struct xk_msg *spare; /* buffer for the next frame; NULL: none yet */
 	struct bursts_calls calls;
 	/* --link memory */
 	struct xk_msg *queue[BURSTS_FRAMES];
 	unsigned first, count;
 };
 
-/* Between the two processes. */
+/* Shared by the two processes. */
 struct bursts_shared {
 	_Atomic bool ended, failed; /* the client; the server */
 };
 
-/* Of a message in one burst: times in nanoseconds, of the whole and in system calls; system calls. */
+/* Figures per message of a burst: times in nanoseconds, in all and in system calls; numbers of system calls. */
 enum bursts_figure {
 	BURSTS_SENT,
 	BURSTS_ANSWERED,
@@ -161,7 +162,7 @@ static const char *const bursts_figures[] = { "sent_ns",    "answered_ns", "kern
 struct bursts {
 	struct bursts_options options;
 	struct clock clock;
-	double ghz; /* of the counter; 0: there is none */
+	double ghz; /* the counter's frequency; 0: no counter */
 	struct machine machine;
 	struct bursts_end ends[ENDS];
 	struct bursts_shared *shared;
@@ -174,9 +175,9 @@ struct bursts {
 	bool opened;
 	int open_error;
 	uint32_t max_packet;
-	uint32_t region; /* the server's, where stores go; 0: not known yet */
-	uint64_t size;   /* of the burst's messages */
-	unsigned number; /* their handler's */
+	uint32_t region; /* the server's, for stores; 0: not known yet */
+	uint64_t size;   /* bytes of each message of the burst */
+	unsigned number; /* number of their handler */
 	uint64_t sent, replies;
 	uint64_t retransmitted;
 	/* the server's */
@@ -191,7 +192,7 @@ bursts_fail(const char *what, int error)
 	return false;
 }
 
-/* ---- a link that is Linux's UDP ---- */
+/* ---- a link over Linux's UDP ---- */
 
 static void
 bursts_count(struct bursts_end *end, bool carried, uint64_t begun_ns)
@@ -230,7 +231,7 @@ bursts_socket_receive(void *context, struct xk_msg **frames, unsigned max)
 	return count;
 }
 
-/* A datagram that finds no room is sent again later, as by a ring that is full. */
+/* A datagram that finds no room is retried later, as on a full ring. */
 static unsigned
 bursts_socket_transmit(void *context, struct xk_msg **frames, unsigned count)
 {
@@ -273,7 +274,7 @@ bursts_socket_open(struct bursts_end *end, struct bursts_end *other)
 	return true;
 }
 
-/* ---- a link that is memory ---- */
+/* ---- a link in memory ---- */
 
 static unsigned
 bursts_memory_receive(void *context, struct xk_msg **frames, unsigned max)
@@ -303,7 +304,7 @@ bursts_memory_transmit(void *context, struct xk_msg **frames, unsigned count)
 
 /* ---- the protocol above ---- */
 
-/* Enables the endpoint, whose handlers are registered afterwards. */
+/* Enables the endpoint. Its handlers are registered afterwards. */
 static int
 bursts_init(struct xk_protocol *self)
 {
@@ -313,7 +314,7 @@ bursts_init(struct xk_protocol *self)
 	return xk_open_enable(self, self, xk_lower(self, 0), &here);
 }
 
-/* Nobody sends messages without a handler. */
+/* No message arrives here: each has a handler. */
 static void
 bursts_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 {
@@ -327,7 +328,7 @@ static const struct xk_role bursts_lowers[] = {
 	{ .name = NULL },
 };
 
-/* Stands in for the test protocol at the top of am's graphs. */
+/* Replaces the test protocol at the top of am's graphs. */
 static const struct xk_protocol_type bursts_type = {
 	.name = "udptest",
 	.help = "Sends bursts of Active Messages.",
@@ -336,23 +337,23 @@ static const struct xk_protocol_type bursts_type = {
 	.lowers = bursts_lowers,
 };
 
-/* The server's handler. */
+/* The server's handler of requests. */
 static void
-bursts_ask(void *argument, const struct xk_am_arrival *arrival, struct xk_msg *m, struct xk_am_reply *reply)
+bursts_handle_request(void *argument, const struct xk_am_arrival *arrival, struct xk_msg *m, struct xk_am_reply *reply)
 {
 	const struct bursts *b = argument;
 
 	(void)arrival;
 	xk_msg_free(m);
 	reply->given = true;
-	reply->number = BURSTS_TELL;
+	reply->number = BURSTS_REPLY_HANDLER;
 	reply->count = BURSTS_WORDS;
 	reply->words[0] = b->memory.id;
 }
 
-/* The client's. */
+/* The client's handler of replies. */
 static void
-bursts_tell(void *argument, const struct xk_am_arrival *arrival, struct xk_msg *m, struct xk_am_reply *reply)
+bursts_handle_reply(void *argument, const struct xk_am_arrival *arrival, struct xk_msg *m, struct xk_am_reply *reply)
 {
 	struct bursts *b = argument;
 
@@ -362,14 +363,14 @@ bursts_tell(void *argument, const struct xk_am_arrival *arrival, struct xk_msg *
 	xk_msg_free(m);
 }
 
-/* The client's, of requests that come back: answers, too. */
+/* The client's handler of returned requests, which count as answered. */
 static void
-bursts_returned(void *argument, struct xk_session *s, unsigned number, struct xk_msg *m, int status)
+bursts_handle_returned(void *argument, struct xk_session *s, unsigned number, struct xk_msg *m, int status)
 {
 	struct bursts *b = argument;
 
 	(void)s;
-	if (number == BURSTS_NOBODY && status == -ENOENT)
+	if (number == BURSTS_UNREGISTERED && status == -ENOENT)
 		b->replies++;
 	xk_msg_free(m);
 }
@@ -433,7 +434,7 @@ bursts_host_open(struct bursts *b, unsigned which)
 {
 	static const struct xk_protocol_type *const types[] = { &bursts_type, NULL };
 	char outstanding[32];
-	/* A process may lose its core for some milliseconds: what it has not answered is not lost. */
+	/* A process may lose its core for some milliseconds; its unanswered messages must not time out. */
 	const char *const sets[] = { which == CLIENT ? "vnet.address=10.77.0.1/24" : "vnet.address=10.77.0.2/24",
 				     outstanding, "am.queue=64", "am.timeout_min=20ms", NULL };
 	const struct xk_graph_source source = { .file = b->options.graph, .sets = sets, .types = types };
@@ -442,8 +443,9 @@ bursts_host_open(struct bursts *b, unsigned which)
 	struct xk_kernel_config config = {
 		.name = which == CLIENT ? "client" : "server", .platform = end->platform, .mode = XK_IPP, .core = -1
 	};
-	struct xk_am_handler handler = { .run = which == CLIENT ? bursts_tell : bursts_ask, .argument = b };
-	struct xk_am_endpoint endpoint = { .returned = bursts_returned, .argument = b };
+	struct xk_am_handler handler = { .run = which == CLIENT ? bursts_handle_reply : bursts_handle_request,
+					 .argument = b };
+	struct xk_am_endpoint endpoint = { .returned = bursts_handle_returned, .argument = b };
 	struct xk_protocol *top;
 	int err;
 
@@ -457,9 +459,10 @@ bursts_host_open(struct bursts *b, unsigned which)
 	err = xk_graph_compose(&source, end->kernel, stderr);
 	top = err == 0 ? xk_kernel_find(end->kernel, "udptest") : NULL;
 	if (top == NULL || strcmp(xk_lower(top, 0)->type->name, "am") != 0)
-		return bursts_fail("--graph takes one with udptest on am, and this has none", 0);
+		return bursts_fail("--graph: the graph has no udptest above am", 0);
 	end->am = xk_lower(top, 0);
-	err = xk_am_register(end->am, BURSTS_NAME, which == CLIENT ? BURSTS_TELL : BURSTS_ASK, &handler);
+	err = xk_am_register(end->am, BURSTS_NAME, which == CLIENT ? BURSTS_REPLY_HANDLER : BURSTS_REQUEST_HANDLER,
+			     &handler);
 	if (err == 0 && which == CLIENT)
 		err = xk_am_set_endpoint(end->am, BURSTS_NAME, &endpoint);
 	if (err == 0 && which == SERVER) {
@@ -484,7 +487,7 @@ bursts_host_close(struct bursts *b, unsigned which)
 	end->kernel = NULL;
 }
 
-/* After both hosts of the process are closed: they may have had each other's buffers. */
+/* Frees an end's platform. Both hosts of the process are closed: they may have held each other's buffers. */
 static void
 bursts_platform_free(struct bursts *b, unsigned which)
 {
@@ -502,14 +505,14 @@ bursts_platform_free(struct bursts *b, unsigned which)
 
 /* ---- turns ---- */
 
-/* The client's work besides its requests. */
+/* Does the client's work apart from its requests. */
 BURSTS_NAMED static void
 bursts_turn(struct bursts *b)
 {
 	xk_kernel_turn(b->ends[CLIENT].kernel);
 }
 
-/* Lets the server work, if it is in this thread, or on this core. */
+/* Lets the server run if it is in this thread or on this core. */
 static void
 bursts_yield(struct bursts *b)
 {
@@ -519,7 +522,7 @@ bursts_yield(struct bursts *b)
 		sched_yield();
 }
 
-/* Returns false, after a message, if it takes too long. */
+/* Takes turns until is_done(b). Returns false after a message if that takes too long. */
 static bool
 bursts_await(struct bursts *b, bool (*is_done)(const struct bursts *b))
 {
@@ -528,17 +531,17 @@ bursts_await(struct bursts *b, bool (*is_done)(const struct bursts *b))
 	for (unsigned turns = 0; !is_done(b); turns++) {
 		bursts_turn(b);
 		bursts_yield(b);
-		if (turns % BURSTS_LOOK != 0)
+		if (turns % BURSTS_CLOCK_TURNS != 0)
 			continue;
 		if (atomic_load_explicit(&b->shared->failed, memory_order_relaxed))
-			return false; /* the server has said why */
+			return false; /* the server has printed why */
 		if (clock_system_ns() > until_ns)
-			return bursts_fail("the server has not answered; name --cores that are not busy", ETIMEDOUT);
+			return bursts_fail("the server did not answer; name idle --cores", ETIMEDOUT);
 	}
 	return true;
 }
 
-/* Lets what is under way arrive, so that the next burst finds nothing of this one. */
+/* Lets messages in flight arrive, so that bursts do not overlap. */
 static void
 bursts_rest(struct bursts *b)
 {
@@ -564,7 +567,7 @@ bursts_is_answered(const struct bursts *b)
 	return b->replies == b->sent;
 }
 
-/* Whether AM would send another packet at once. */
+/* Returns whether AM would send another packet at once. */
 static bool
 bursts_has_credit(const struct bursts *b)
 {
@@ -576,7 +579,7 @@ bursts_has_credit(const struct bursts *b)
 	return waiting == 0;
 }
 
-/* Sends a message of the program's bytes. */
+/* Sends one message from the program's memory. */
 BURSTS_NAMED static int
 bursts_request(struct bursts *b)
 {
@@ -593,7 +596,7 @@ bursts_request(struct bursts *b)
 	return xk_am_request(b->session, &push, m);
 }
 
-/* Opens the session, in a shepherd: it waits for the server's link address. */
+/* Opens the session. Runs in a shepherd because it waits for the server's link address. */
 static void
 bursts_open(void *argument)
 {
@@ -624,12 +627,12 @@ bursts_begin(struct bursts *b)
 	if (xk_control(b->session, XK_GET_OPT_PACKET, &longest) != 0)
 		return bursts_fail("the length of a packet", ENOTSUP);
 	b->max_packet = longest - 4 * BURSTS_WORDS;
-	b->number = BURSTS_ASK;
+	b->number = BURSTS_REQUEST_HANDLER;
 	err = bursts_request(b);
 	return err == 0 ? bursts_await(b, bursts_is_answered) : bursts_fail("the first request", -err);
 }
 
-/* Sends a burst, and stores its figures in sample. */
+/* Sends a burst and stores its figures in sample. */
 static bool
 bursts_burst(struct bursts *b, uint64_t messages, double sample[BURSTS_FIGURES])
 {
@@ -660,7 +663,7 @@ bursts_burst(struct bursts *b, uint64_t messages, double sample[BURSTS_FIGURES])
 	return true;
 }
 
-/* All kinds of bursts in turn, so that what disturbs the machine affects all of them. */
+/* Alternates all kinds of bursts, so that a disturbance affects all of them. */
 static bool
 bursts_measure(struct bursts *b)
 {
@@ -668,7 +671,7 @@ bursts_measure(struct bursts *b)
 	double sample[BURSTS_FIGURES];
 
 	if (o->returned)
-		b->number = BURSTS_NOBODY;
+		b->number = BURSTS_UNREGISTERED;
 	for (uint64_t round = 0; round < BURSTS_WARM_UP + o->rounds; round++)
 		for (unsigned i = 0; i < o->sizes.count; i++)
 			for (unsigned j = 0; j < o->messages.count; j++) {
@@ -681,7 +684,7 @@ bursts_measure(struct bursts *b)
 	return true;
 }
 
-/* Returns how often the client has sent a message again, or received one that the server had sent again. */
+/* Returns the client's retransmissions plus the duplicates that it received from the server. */
 static uint64_t
 bursts_retransmitted(const struct xk_protocol *am)
 {
@@ -695,7 +698,7 @@ bursts_retransmitted(const struct xk_protocol *am)
 }
 
 static void
-bursts_tell_all(struct bursts *b)
+bursts_print(struct bursts *b)
 {
 	const struct bursts_options *o = &b->options;
 	unsigned rounds = (unsigned)o->rounds;
@@ -749,7 +752,7 @@ bursts_pin(uint64_t core)
 	CPU_ZERO(&set);
 	CPU_SET(core, &set);
 	return sched_setaffinity(0, sizeof(set), &set) == 0 ||
-	       bursts_fail("a core of --cores (`taskset -p $$` tells which this process may use)", errno);
+	       bursts_fail("a core of --cores (`taskset -p $$` prints those that this process may use)", errno);
 }
 
 /* The server's process. */
@@ -772,7 +775,7 @@ bursts_serve(struct bursts *b)
 	_exit(good ? OPTIONS_SUCCESS : OPTIONS_FAILURE);
 }
 
-/* A cache line's round trip between the processes' cores, while nobody else polls. */
+/* Returns a cache line's round trip between the processes' cores. No other thread polls meanwhile. */
 static uint64_t
 bursts_line_ns(const struct bursts *b)
 {
@@ -807,7 +810,7 @@ bursts_start(struct bursts *b)
 	return bursts_pin(b->options.cores.value[0]) && bursts_host_open(b, CLIENT);
 }
 
-/* Returns whether the server, too, has ended as it should. */
+/* Ends both hosts. Returns whether the server ended normally. */
 static bool
 bursts_end(struct bursts *b)
 {
@@ -845,7 +848,7 @@ main(int argc, char **argv)
 					      .rounds = 1000 };
 	status = options_parse(&bursts_program, argc, argv, b, &operands);
 	if (status == OPTIONS_GO && b->options.cores.count != 2)
-		status = options_misuse(&bursts_program, "--cores takes two");
+		status = options_misuse(&bursts_program, "--cores takes two cores");
 	if (status == OPTIONS_GO && b->options.together && b->options.link == BURSTS_VIRTIO)
 		status = options_misuse(&bursts_program, "--together: virtio joins two processes");
 	if (status != OPTIONS_GO) {
@@ -870,7 +873,7 @@ main(int argc, char **argv)
 	sched_setaffinity(0, sizeof(allowed), &allowed); /* bursts_start() has pinned this process */
 	b->machine.line_ns[1] = bursts_line_ns(b);
 	if (good)
-		bursts_tell_all(b);
+		bursts_print(b);
 	free(b);
 	return good ? OPTIONS_SUCCESS : OPTIONS_FAILURE;
 }

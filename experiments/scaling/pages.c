@@ -1,14 +1,15 @@
 /*
- * pages.c - what a page of a long message costs by copying, and by the page table: figure 9 of Heath, Kaur, Martin and Nguyen
- * (2001). As in the paper, the cost of sharing pages between a user and a device is approximated by what a user can ask for.
- * To send: mlock and munlock, which pin pages and let them go, and two mprotect, which forbid writing and allow it again. To
- * receive: mremap puts pages that have come in the place of the receiver's, which go back to the kernel, and mprotect allows
- * writing to them. `register` is the call that gives memory to a network device: an XDP socket's XDP_UMEM_REG, which pins the
- * pages and maps them for the driver. It needs CAP_NET_RAW.
+ * pages.c - what a page of a long message costs by copying, and by changing the page table: figure 9 of Heath, Kaur,
+ * Martin and Nguyen (2001). As in the paper, the cost of sharing pages between a user and a device is approximated by
+ * system calls.
+ * To send: mlock and munlock pin and unpin pages, and two mprotect calls forbid writing and allow it again. To receive:
+ * mremap replaces the receiver's pages by those that have arrived, and mprotect allows writing to them. `register` is
+ * the call that gives memory to a network device: an XDP socket's XDP_UMEM_REG, which pins the pages and maps them for
+ * the driver. It needs CAP_NET_RAW.
  *
- * `copy` takes its bytes from memory that is used in turn: none is read or written again before all the rest, which no cache
- * holds. `cached` always takes the same bytes, so they are in the first level of the caches that holds both copies. All sizes
- * and ways alternate; a figure is the median of the rounds.
+ * `copy` cycles through memory that is larger than any cache, so its bytes are never cached. `cached` always copies the
+ * same bytes, which are therefore in the first cache level that holds both copies. All sizes and operations alternate;
+ * a figure is the median of the rounds.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -50,10 +51,10 @@ struct pages {
 	bool json;
 
 	struct clock clock;
-	double ghz; /* of the counter; 0: there is none */
+	double ghz; /* the counter's frequency; 0: no counter */
 	uint8_t *from, *to, *mapped;
-	uint8_t *arrived, *received; /* pages that have come, and those that they replace */
-	size_t place;                /* in from, and in to: of the next copy */
+	uint8_t *arrived, *received; /* arrived pages, and those that they replace */
+	size_t place;                /* of the next copy in `from` and `to` */
 	uint64_t caches[PAGES_CACHES];
 	int lock_error; /* 0: pages may be locked */
 	int register_error;
@@ -64,11 +65,11 @@ static const struct options_option pages_options[] = {
 	OPTION(NUMBERS, struct pages, sizes, "size", "N,...",
 	       "bytes (4096,8192,16384,32768,65536); all but copies round up to pages", .min = 1,
 	       .max = PAGES_SIZE_MAX),
-	OPTION(NUMBER, struct pages, rounds, "rounds", "N", "of each size and way (2000)", .min = 1,
+	OPTION(NUMBER, struct pages, rounds, "rounds", "N", "rounds of each size and operation (2000)", .min = 1,
 	       .max = PAGES_ROUNDS_MAX),
 	OPTION(NUMBER, struct pages, memory, "memory", "N",
-	       "bytes that are used in turn (four times the largest cache, at least 67108864)", .min = PAGES_SIZE_MAX,
-	       .max = PAGES_MEMORY_MAX),
+	       "bytes of memory to cycle through (four times the largest cache, at least 67108864)",
+	       .min = PAGES_SIZE_MAX, .max = PAGES_MEMORY_MAX),
 	OPTION(FLAG, struct pages, json, "json", NULL, "JSON on standard output"),
 	{ .name = NULL },
 };
@@ -80,7 +81,7 @@ static const struct options_program pages_program = {
 	.options = pages_options,
 };
 
-/* Of the levels' caches for data, in bytes; 0: there is none, or the system does not say. */
+/* Stores the size of each level's data cache in bytes; 0: none, or unknown. */
 static void
 pages_find_caches(uint64_t caches[PAGES_CACHES])
 {
@@ -99,7 +100,7 @@ pages_lock(uint8_t *bytes, size_t size)
 	return mlock(bytes, size) == 0 && munlock(bytes, size) == 0 ? 0 : errno;
 }
 
-/* Registers p->mapped with a socket of its own, whose end lets it go. Returns the nanoseconds of the call. */
+/* Registers p->mapped with a new socket, and closes that, which unregisters it. Returns the nanoseconds of the call. */
 static double
 pages_register(struct pages *p, size_t size)
 {
@@ -117,7 +118,7 @@ pages_register(struct pages *p, size_t size)
 	return (double)(ended_ns - begun_ns);
 }
 
-/* Makes pages that have come. */
+/* Makes pages that stand for arrived ones. */
 static void
 pages_arrive(struct pages *p, size_t size)
 {
@@ -139,10 +140,10 @@ static void
 pages_copy(struct pages *p, size_t place, size_t size)
 {
 	memcpy(p->to + place, p->from + place, size);
-	__asm__ volatile("" : : "r"(p->to) : "memory"); /* the copy is wanted */
+	__asm__ volatile("" : : "r"(p->to) : "memory"); /* keeps the compiler from dropping the copy */
 }
 
-/* Returns the nanoseconds of a way, once. */
+/* Performs an operation once. Returns its nanoseconds. */
 static double
 pages_once(struct pages *p, enum pages_way way, size_t size)
 {
@@ -153,7 +154,7 @@ pages_once(struct pages *p, enum pages_way way, size_t size)
 		place = p->place + size <= p->memory ? p->place : 0;
 		p->place = place + size;
 	} else if (way == PAGES_CACHED) {
-		pages_copy(p, 0, size); /* the other ways have used the caches, too */
+		pages_copy(p, 0, size); /* the other operations have displaced it from the caches */
 	} else if (way == PAGES_RECEIVE) {
 		pages_arrive(p, size);
 	} else if (way == PAGES_REGISTER) {
@@ -178,7 +179,7 @@ pages_once(struct pages *p, enum pages_way way, size_t size)
 	return (double)(clock_now_ns(&p->clock) - begun_ns);
 }
 
-/* Returns memory of pages that exist; `advice`: of which size. NULL: there is none. */
+/* Returns populated memory, or NULL. advice: madvise's, for the size of its pages. */
 static uint8_t *
 pages_map(size_t size, int advice)
 {
@@ -203,7 +204,7 @@ pages_begin(struct pages *p)
 		p->ghz = (double)(UINT64_C(1) << 32) / (double)p->clock.scale;
 	p->from = pages_map(p->memory, MADV_NORMAL);
 	p->to = pages_map(p->memory, MADV_NORMAL);
-	p->mapped = pages_map(PAGES_SIZE_MAX, MADV_NOHUGEPAGE); /* a change of a part of a huge page would split it */
+	p->mapped = pages_map(PAGES_SIZE_MAX, MADV_NOHUGEPAGE); /* changing part of a huge page would split it */
 	p->arrived = pages_map(PAGES_SIZE_MAX, MADV_NOHUGEPAGE);
 	p->received = pages_map(PAGES_SIZE_MAX, MADV_NOHUGEPAGE);
 	if (p->from == NULL || p->to == NULL || p->mapped == NULL || p->arrived == NULL || p->received == NULL) {
@@ -214,7 +215,7 @@ pages_begin(struct pages *p)
 }
 
 static void
-pages_tell(struct pages *p)
+pages_print(struct pages *p)
 {
 	struct json json;
 
@@ -278,7 +279,7 @@ pages_run(struct pages *p)
 		for (unsigned i = 0; i < p->sizes.count; i++)
 			for (unsigned way = 0; way < PAGES_WAYS; way++)
 				p->ns[i][way][round] = pages_once(p, way, p->sizes.value[i]);
-	pages_tell(p);
+	pages_print(p);
 	return OPTIONS_SUCCESS;
 }
 

@@ -12,7 +12,7 @@ import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 sys.dont_write_bytecode = True
-from programs import exit_with, find_and_tell
+from programs import exit_with, find_and_print
 
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 FIGURES = ("half_rtt_ns", "g_ns", "os_ns", "or_ns", "l_ns")
@@ -185,7 +185,7 @@ def find(build):
             "features": [{"name": name, "text": words, "agrees": agrees} for name, words, agrees in features(bandwidths, sent_once)]}
 
 
-def tell(found):
+def print_found(found):
     print("us of 8 bytes" + "".join(f"{title:>22}" for title in found["figures"].values()))
     for name, row in found["table_ns"].items():
         cells = []
@@ -212,7 +212,7 @@ def main():
     parser.add_argument("build", help="where the programs are")
     parser.add_argument("--json", metavar="FILE", help="what was found")
     options = parser.parse_args()
-    return find_and_tell("myrinet", lambda: find(options.build), tell, options.json)
+    return find_and_print("myrinet", lambda: find(options.build), print_found, options.json)
 
 
 exit_with(main)

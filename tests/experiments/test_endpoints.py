@@ -155,8 +155,8 @@ def check_judge():
         rows["xdp"] = {"title": "xdp", "32": cell("udp", 32) | {"away_ns": 1}}  # and no other row has that
         section = labs.Section("endpoints", "", "")
         section.data = {"cable": rows, "sizes": [32, 1024], "computation_s": [endpoints.PUBLISHED_ALONE_S], "floors": []}
-        endpoints.judge_orders(section, "cable", "over the cable")
-        endpoints.judge(section)
+        endpoints.check_orders(section, "cable", "over the cable")
+        endpoints.assess(section)
         return section
 
     same = judged({})

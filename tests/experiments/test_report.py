@@ -289,7 +289,7 @@ def check_marks():
         section.check(True, "what bears", bears=True, across=across)
         for agree in others:
             section.check(agree, "what bears nothing")
-        expect(section.told_verdict() == wanted, f"marked {wanted}: {others} {across} {line}", section.told_verdict())
+        expect(section.verdict_text() == wanted, f"marked {wanted}: {others} {across} {line}", section.verdict_text())
 
 
 def check_waits():
@@ -320,7 +320,7 @@ def check_pairs():
         documents = [{"machine": {}, "runs": [{"mode": "regular", "threads": threads, "size": 1, "rtt_ns": {"p50": 1000 * us}}
                                               for threads, us in ((1, 100 + more), (2, 100))]} for more in more_us]
         section = labs.Section("name", "title", "question")
-        trips.judge_orders(section, labs.Trips(documents, "here", handoff_us=handoff_us), {("regular", "-", 1): "one", ("regular", "-", 2): "two"}, (1,),
+        trips.check_orders(section, labs.Trips(documents, "here", handoff_us=handoff_us), {("regular", "-", 1): "one", ("regular", "-", 2): "two"}, (1,),
                            {("regular", "-", 1): (500 + was_us,), ("regular", "-", 2): (500,)})
         expect(section.checks[0]["agrees"] is wanted, f"a pair of rows: published {was_us:+d} us, here {more_us}, a handoff {handoff_us} us", str(section.checks))
 
@@ -345,13 +345,13 @@ def check_jumps():
     for line, counts, row, words in ((None, [1, 2, 0], "NO", "Of the 2 checks that the answer stands on, 2 say NO: a time: 2; published 1. A count. Of all 3 checks of the chapter, 2 say NO and 1 yes."),
                                      ([66, 350], [1, 1, 1], "unclear", "Of the 2 checks that the answer stands on, 1 says NO: A count.")):
         section.line_ns = line
-        found = section.counts(), section.told_compared()[0][-1], section.contradiction()
+        found = section.counts(), section.compared_rows()[0][-1], section.contradiction()
         expect(found == (counts, row, words), f"what checks say: {line}", str(found))
     other = labs.Section("name", "title", "question")
     other.answer, other.line_ns = "Answer.", [66, 350]
     other.check(True, "a time", bears=True, across=True)
-    expect(other.told() == "Answer. (Of the 1 checks that this stands on, 1 cannot tell, because a cache line's time jumped.)", "an answer that a jump makes unclear", other.told())
-    expect([check["agrees"] for check in section.told_checks()] == [None, False, True] and [check["by_figures"] for check in section.told_checks()] == [False, False, True],
+    expect(other.answer_text() == "Answer. (Of the 1 checks that this stands on, 1 cannot tell, because a cache line's time jumped.)", "an answer that a jump makes unclear", other.answer_text())
+    expect([check["agrees"] for check in section.checks_document()] == [None, False, True] and [check["by_figures"] for check in section.checks_document()] == [False, False, True],
            "... and what their figures say")
     expect(labs.short("Short.") == "Short." and labs.short("a b: " + 30 * "word, 1 ", 40) == "a b: word, 1 word, 1 word, 1 word, 1 ...", "a text is shortened", labs.short("a b: " + 30 * "word, 1 ", 40))
     for line, wanted in ((None, False), ([66, 90], False), ([66, 350], True)):

@@ -185,7 +185,7 @@ def check_near():
 def check_judged():
     """Checks which cells of the model's table fail."""
     section = labs.Section("scaling", "", "")
-    scaling.judge_model(section)
+    scaling.check_model(section)
     failed = [check["text"] for check in section.checks if not check["agrees"]]
     expect(len(section.checks) == 18 and len(failed) == len(FAILED) and all(words in text for words, text in zip(FAILED, failed)), "published cells that the model misses",
            str(failed))
@@ -199,7 +199,7 @@ def judged_clock(device, times):
         for kind, ns in (("alone", 100 * (1 - share)), ("bursts", 100)):
             data[kind][name] = [[{"size": 0, "messages": scaling.SHORT, "sent_ns": ns}]]
     section = labs.Section("scaling", "", "")
-    scaling.judge_clock(section, data)
+    scaling.check_clock(section, data)
     return [check["agrees"] for check in section.checks][-2:]
 
 
@@ -207,7 +207,7 @@ def judged_pages(factor):
     """Returns the verdicts on registration that takes `factor` times as long as changes of the page table, and as a copy."""
     section = labs.Section("scaling", "", "")
     documents = [{"ghz": 1.5, "sizes": [{"lock_ns": size, "protect_ns": size, "register_ns": 2 * factor * size, "copy_ns": 2 * size} for size in scaling.PAGES_SIZES]}]
-    scaling.judge_registered(section, documents, ("lock_ns", "protect_ns"))
+    scaling.check_registered(section, documents, ("lock_ns", "protect_ns"))
     return [check["agrees"] for check in section.checks]
 
 

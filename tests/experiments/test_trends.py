@@ -27,7 +27,7 @@ def run(*arguments):
 def check_judgement():
     for ratios, more, wanted in (([1.02, 1.3, 1.1, 1.2, 1.01, 1.05], (), "more"), ([0.9] * 6, (), "less"), ([0.99, 1.3, 1.1, 1.2, 1.1, 1.05], (), None),
                                  ([1.2] * 5, (), None), ([1.011, 1.02], (2, 0.01), "more"), ([1.009, 1.02], (2, 0.01), None)):
-        found = trends.Trends.judged(ratios, *more)
+        found = trends.Trends.summary_of(ratios, *more)
         expect(found["change"] == wanted and found["low"] <= found["ratio"] <= found["high"], f"{ratios}: {wanted}", str(found))
 
 

@@ -53,7 +53,7 @@ def check_judged():
         found = {name: {"8": 2 * [{figure: {"median": us * 1000} for figure, us in zip(userlevel.FIGURES, userlevel.PUBLISHED[system])}]}
                  for name, system in systems.items()}
         section = labs.Section("userlevel", "", "")
-        userlevel.judge_table(section, found, {name: dict(zip(userlevel.FIGURES, row)) for name, row in userlevel.PUBLISHED.items()})
+        userlevel.check_table(section, found, {name: dict(zip(userlevel.FIGURES, row)) for name, row in userlevel.PUBLISHED.items()})
         return [check["agrees"] for check in section.checks]
 
     same = judged({name: name for name in userlevel.PUBLISHED})
@@ -87,7 +87,7 @@ def check_copies(model):
         userlevel.copies(section, Measured({"runs": runs}), model)
         return [check["agrees"] for check in section.checks]
 
-    same = {way: way for way in userlevel.COPY_WAYS}
+    same = {way: way for way in userlevel.COPY_METHODS}
     expect(judged(same) == [True], "figure 4: as published", str(judged(same)))
     expect(judged(same | {"send-copy": "receive-copy", "receive-copy": "send-copy"}) == [False], "... and reading exchanged with writing")
 
@@ -99,13 +99,13 @@ def check_streams():
     for measured, words in (({"missing": {}, "streams": {"large": cell, "frames": cell}}, "60% (59% to 61%)"), ({"missing": {"streams": "no cable"}}, "not measured")):
         section = labs.Section("userlevel", "", "")
         userlevel.streams(section, Measured(measured), found)
-        expect(not section.checks and section.unjudged and words in section.compared[0][1], f"figure 1 has no verdict: {words}", str(section.compared))
+        expect(not section.checks and section.unchecked and words in section.compared[0][1], f"figure 1 has no verdict: {words}", str(section.compared))
 
 
 def check_placements():
     """Checks runs on near and far processors: medians do not mix them, and a difference counts if it has one sign in both."""
     def run(took, *lines_ns):
-        return {figure: {"median": took} for figure in (*userlevel.FIGURES, *userlevel.WAYS)} | {"lines_ns": lines_ns}
+        return {figure: {"median": took} for figure in (*userlevel.FIGURES, *userlevel.PATTERNS)} | {"lines_ns": lines_ns}
 
     gm = [run(500, 70, 72), run(510, 70, 330), run(1300, 330, 340), run(1400, 335, 320)]
     bip = [run(300, 75, 72), run(310, 70, 69), run(800, 340, 335), run(900, 330, 350)]
@@ -131,7 +131,7 @@ def check_features(model):
 
         def run(name, size):
             took = ns[systems.get(name, name)](size)
-            return {"half_rtt_ns": {"median": took}, **{way: {"median": 1e9 * size / took} for way in userlevel.WAYS}}
+            return {"half_rtt_ns": {"median": took}, **{way: {"median": 1e9 * size / took} for way in userlevel.PATTERNS}}
 
         found = {name: {str(size): 2 * [run(name, size)] for size in userlevel.SIZES} for name in ns}
         section = labs.Section("userlevel", "", "")

@@ -1,4 +1,4 @@
-/* cc.h - what lwIP asks of a compiler and a processor. */
+/* cc.h - lwIP's port to this compiler and processor. */
 #ifndef LWIP_ARCH_CC_H
 #define LWIP_ARCH_CC_H
 

@@ -6,13 +6,13 @@ import trips
 
 ACKS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "acks.dot")
 SIZE = 1
-WAYS = {  # (whether ACKs are handed off, mode, handoff): words
+CONFIGURATIONS = {  # (whether ACKs are handed off, mode, handoff): words
     (False, "ipp", "none"): "IPP: the driver runs handlers and finishes acknowledgements",
     (False, "ipp", "both"): "IPP: a thread runs handlers, the driver finishes acknowledgements",
     (True, "ipp", "none"): "IPP: a thread does both",
     (False, "regular", "-"): "Regular",
 }
-IN_DRIVER, HANDLERS, BOTH, REGULAR = WAYS
+IN_DRIVER, HANDLERS, BOTH, REGULAR = CONFIGURATIONS
 GRAPHS = {False: ("am.dot", ("--mode", "regular,ipp", "--handoff", "none,both")), True: (ACKS, ("--mode", "ipp", "--handoff", "none"))}
 
 
@@ -32,8 +32,8 @@ def run(lab):
                   ("", "graph and options", "round trip, us", "handoffs", "switches of threads"),
                   [(words, " ".join((os.path.basename(GRAPHS[marked][0]), "--mode", mode, *(("--handoff", handoff) if mode == "ipp" else ()))),
                     labs.spread(rtt(found, way)), *(f"{each(found, way, count):.2f}" for count in ("handoffs", "context_switches")))
-                   for way, words in WAYS.items() for marked, mode, handoff in [way]])
-    judge(section, found)
+                   for way, words in CONFIGURATIONS.items() for marked, mode, handoff in [way]])
+    assess(section, found)
     return section
 
 
@@ -79,7 +79,7 @@ def less(saved):
     return labs.more_or_less(labs.negated(saved))
 
 
-def judge(section, found):
+def assess(section, found):
     handlers, acks = saved_us(found, HANDLERS, IN_DRIVER), saved_us(found, BOTH, HANDLERS)
     acks_regular, all_regular = saved_us(found, REGULAR, HANDLERS), saved_us(found, REGULAR, IN_DRIVER)
     section.answer = (

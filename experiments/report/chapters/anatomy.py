@@ -138,7 +138,7 @@ def run(lab):
     section.picture("Stamps on the edges of udptest", path_of("udptest"), {})
     if lab.far:
         section.text(f"Between {lab.far.ends} the way of the frames cannot be separated from the wake-up: both are in its row.")
-    section.answer = " ".join(judge(section, program, *each, woken[program]) for program, each in found.items())
+    section.answer = " ".join(assess(section, program, *each, woken[program]) for program, each in found.items())
     return section
 
 
@@ -178,7 +178,7 @@ def measure(lab, program, number, alone):
         sleeping.run(lab, program, rounds)
         polling.run(lab, program, rounds // 3)
         if not lab.far:
-            alone.append(labs.median(lab.run_told(WAKING, "--kind", "wake", "--cores", lab.cores, "--rounds", str(rounds // 10))["ns"]))
+            alone.append(labs.median(lab.run_for_stdout(WAKING, "--kind", "wake", "--cores", lab.cores, "--rounds", str(rounds // 10))["ns"]))
     return Anatomy(sleeping), Anatomy(polling), documents
 
 
@@ -287,7 +287,7 @@ def bars(axes, found):
     axes.legend(ncols=4, loc="upper center", bbox_to_anchor=(0.5, -0.25))
 
 
-def judge(section, program, sleeping, polling, documents, alone):
+def assess(section, program, sleeping, polling, documents, alone):
     """alone: wake-ups by themselves in the repetitions of documents, in nanoseconds; none between two systems. Returns the program's part of the answer."""
     sums = groups_of(sleeping, polling)
     own, whole, trips = own_ns(sleeping, polling), measured(documents), trips_ns(documents)

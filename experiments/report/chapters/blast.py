@@ -68,7 +68,7 @@ def dear(lab, section):
         ("a switch takes", *(labs.bytes_of(size) for size in published.BLAST_SIZES)),
         [(f"{us:g} us", *(f"{shares(found)[size]:.0%}" for size in published.BLAST_SIZES)) for us, found in sorted(sweep.items())]
         + [("published", *(f"{then[size]:.0%}" for size in published.BLAST_SIZES))],
-        judged="the longer two from the switch that the shortest implies")
+        checked="the longer two from the switch that the shortest implies")
     section.plot("What IPP saves of a round trip, by what a switch costs, on virtual time; crosses are published, at the switch that the shortest message implies.",
                  lambda axes: plot_shares(axes, sweep, then, fitted_us))
     longest, was = others[-1], published.TABLE8["ipp", "none"][-1]

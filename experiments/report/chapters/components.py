@@ -27,8 +27,8 @@ def run(lab):
     left_out(lab, section, model, here)
     for what, why in here["missing"].items():
         section.text(f"Not measured: {what}: {why}.")
-    judge(lab, section, model, here)
-    judge_wake(section, here, lab.wakes)
+    assess(lab, section, model, here)
+    check_wake(section, here, lab.wakes)
     return section
 
 
@@ -60,8 +60,8 @@ def predicted(section, model):
              ("Measured then (published)", *(str(row["measured_us"]) for row in exchanges)),
              ("Error of the simulation, or of the given parts' sum", *(error(row["us"], row["measured_us"]) for row in exchanges))]
     section.table("Thekkath and Levy's table of an exchange of packets: the published parts, and what the simulator makes of them", head, rows,
-                  judged="ATM's long packet, which is predicted",
-                  unjudged="the parts are given to the simulator, and with them all other round trips: it adds them up")
+                  checked="ATM's long packet, which is predicted",
+                  unchecked="the parts are given to the simulator, and with them all other round trips: it adds them up")
     section.text(
         "The controllers: " + "; ".join(f"{machine['title']}: {machine['how']}" for machine in machines) + ". The parts are given, so their "
         "sums are no prediction. Only ATM's long packet is: a cell leaves as soon as it is written, so that the processor and the wire work "
@@ -76,8 +76,8 @@ def predicted(section, model):
              ("The whole call, published", *(str(row["measured_us"]) for row in calls)),
              ("Error", *(error(row["us"], row["measured_us"]) for row in calls))]
     section.table("Thekkath and Levy's table of calls: predicted from the parts of an exchange (published in brackets)", head, rows,
-                  judged="each predicted call and step; which controller is faster",
-                  unjudged=f"the calls of \"{fitted_title(model)}\" are fitted")
+                  checked="each predicted call and step; which controller is faster",
+                  unchecked=f"the calls of \"{fitted_title(model)}\" are fitted")
     exchange, call = (machine[kind][0] for machine in machines if machine["calls"][0]["fitted"] for kind in ("exchanges", "calls"))
     extra_us = sum(ns + kb_ns * exchange["frame"] / 1000 for ns, kb_ns in model["extra_ns"].values()) / 1000
     section.text(
@@ -196,13 +196,13 @@ def left_out(lab, section, model, here):
 # ---- what agrees ----
 
 
-def judge(lab, section, model, here):
-    judge_exchanges(section, model)
-    judge_calls(section, model)
+def assess(lab, section, model, here):
+    check_exchanges(section, model)
+    check_calls(section, model)
     for place, words in enumerate(("a call without arguments", "a call with a packet full of arguments")):
-        judge_order(section, words, [(machine["title"], machine["calls"][place]) for machine in model["machines"].values()])
-    judge_sums(lab, section, model, here)
-    judge_here(lab, section, model, here)
+        check_order(section, words, [(machine["title"], machine["calls"][place]) for machine in model["machines"].values()])
+    check_sums(lab, section, model, here)
+    check_here(lab, section, model, here)
 
 
 def enough(lab, here, agrees):
@@ -210,7 +210,7 @@ def enough(lab, here, agrees):
     return agrees if here["turns"] >= lab.repeats else None
 
 
-def judge_exchanges(section, model):
+def check_exchanges(section, model):
     machines = model["machines"]
     exchange = machines["atm_dec"]["exchanges"][1]
     section.check(abs(exchange["us"] / exchange["measured_us"] - 1) <= OVERLAP_LIMIT,
@@ -227,7 +227,7 @@ def added(exchange, call):
     return call["measured_us"] - exchange["measured_us"]
 
 
-def judge_calls(section, model):
+def check_calls(section, model):
     for machine in model["machines"].values():
         for row, words in zip(machine["calls"], ("a call without arguments", "a call with a packet full of arguments")):
             if row["fitted"]:
@@ -241,7 +241,7 @@ def judge_calls(section, model):
                           f"{len(model['steps']) - len(off)} of {len(model['steps'])}{'; not ' * bool(off)}{'; '.join(off)}.", across=False)
 
 
-def judge_order(section, words, rows):
+def check_order(section, words, rows):
     """rows: (controller, its row of the model). Equal published times ask for equal simulated ones, as far as these can be."""
     off = [f"{one} against {other}" for i, (one, a) in enumerate(rows) for other, b in rows[i + 1:]
            if (a["us"] - b["us"]) * (a["measured_us"] - b["measured_us"]) < 0
@@ -251,7 +251,7 @@ def judge_order(section, words, rows):
                   + "".join(f"; wrong: {text}" for text in off) + ".", across=False)
 
 
-def judge_sums(lab, section, model, here):
+def check_sums(lab, section, model, here):
     """Whether the parts explain each round trip, as well as the published ones do."""
     machines = model["machines"].values()
     exchanges = [row["sum_us"] / row["measured_us"] for machine in machines for row in machine["exchanges"]]
@@ -259,8 +259,8 @@ def judge_sums(lab, section, model, here):
     links = {}
     for row in here["rows"]:
         links.setdefault(row["link"], []).append(row)
-    judged = [(link, rows, exchanges) for link, rows in links.items()] + [(f"calls over {here['far'] or 'virtio'}", here["calls"], calls)]
-    for link, rows, then in judged:
+    groups = [(link, rows, exchanges) for link, rows in links.items()] + [(f"calls over {here['far'] or 'virtio'}", here["calls"], calls)]
+    for link, rows, then in groups:
         shares = [sum_share(here, row) for row in rows]
         told = ", ".join(f"{row['driver']} {row['frame']} bytes {nears.percent(share)}" for row, share in zip(rows, shares))
         words, was = f"The parts' sum, of the round trip, {link}", f"{min(then):.0%} to {max(then):.0%}"
@@ -276,7 +276,7 @@ def wake_us(here):
     return labs.interval([ns / 1000 for ns in here["wakes_ns"]])
 
 
-def judge_wake(section, here, wakes):
+def check_wake(section, here, wakes):
     """Whether a wake-up takes as long as in other chapters, which measured it by the same program."""
     mine = wake_us(here)
     for chapter, there in wakes.items():
@@ -298,14 +298,14 @@ def compared(here, one, other, how):
     return labs.interval([how(*pair) for pair in pairs]) if pairs else None
 
 
-def told_more(more, digits):
+def difference_text(more, digits):
     """By how many microseconds one takes longer than the other, in words."""
     if labs.is_saved(more) is None:
         return f"from {0 - more['low']:.{digits}f} us less to {more['high']:.{digits}f} us more"
     return labs.more_or_less(more, "us", digits)
 
 
-def judge_here(lab, section, model, here):
+def check_here(lab, section, model, here):
     exchanges = {name: machine["exchanges"] for name, machine in model["machines"].items()}
     calls = {name: machine["calls"] for name, machine in model["machines"].items()}
     ethernet, atm = exchanges["ethernet_dec"][0], exchanges["atm_dec"][0]
@@ -346,5 +346,5 @@ def judge_here(lab, section, model, here):
     if None not in more.values():
         call = calls["ethernet_dec"][0]
         section.answer += (
-            f" Then, a call without arguments took {call['measured_us']} us, {added(ethernet, call)} more than the exchange. Here it takes {told_more(more['interrupt'], 1)} "
-            f"than the exchange where drivers sleep, and {told_more(more['poll'], 2)} where they poll.")
+            f" Then, a call without arguments took {call['measured_us']} us, {added(ethernet, call)} more than the exchange. Here it takes {difference_text(more['interrupt'], 1)} "
+            f"than the exchange where drivers sleep, and {difference_text(more['poll'], 2)} where they poll.")

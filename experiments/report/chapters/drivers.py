@@ -41,12 +41,12 @@ def run(lab):
     )
     section.table(
         "Round trips in microseconds, and processor time of both ends",
-        ("interval, driver", "median", "99 %", "processor time", "switches for each ping"), [told(row) for row in rows],
+        ("interval, driver", "median", "99 %", "processor time", "switches for each ping"), [table_row(row) for row in rows],
     )
     answer(section, rows)
     section.plot("Latency against processor time, one point per interval.", lambda axes: plot(axes, rows),
                  "Polling buys short round trips at the price of whole processors.")
-    judge(section, rows)
+    assess(section, rows)
     return section
 
 
@@ -130,7 +130,7 @@ def interval_text(row):
     return f"{row['interval_us'] / 1000:g} ms"
 
 
-def told(row):
+def table_row(row):
     return (f"{interval_text(row)}, {row['driver']}", labs.spread(of(row, "p50_us")), labs.spread(of(row, "p99_us")),
             labs.spread(of(row, "processor_percent"), 0) + " %", labs.spread(of(row, "switches")))
 
@@ -149,7 +149,7 @@ def plot(axes, rows):
     axes.legend(loc="center left", bbox_to_anchor=(1, 0.5))
 
 
-def judge(section, rows):
+def assess(section, rows):
     for interval in INTERVALS_US:
         mine = {row["driver"]: row for row in rows if row["interval_us"] == interval}
         trips = {driver: of(mine[driver], "p50_us") for driver in DRIVERS}

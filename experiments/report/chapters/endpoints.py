@@ -50,13 +50,13 @@ def run(lab):
     for name, where in (("cable", "over the cable"), ("virtio", "over virtio")):
         if section.data[name]:
             tables(section, name, where, name == "cable" and is_whole)
-            judge_orders(section, name, where)
-    tell_placement(section)
+            check_orders(section, name, where)
+    explain_placement(section)
     for what, why in section.data["missing"].items():
         section.text(f"Not measured: {what}: {why}.")
     virtual(section, lab)
     if is_whole:
-        judge(section)
+        assess(section)
     else:
         section.answer = f"Not measured here: {', '.join(section.data['missing'])}."
         section.compare("What the paper states of its ends", "not measured", "statements, and each end's part of TCP's round trip",
@@ -118,7 +118,7 @@ def tables(section, name, where, is_whole):
             ("ends", "alone", "beside a computation", "alone, cores kept awake", "published, alone", "published, beside"),
             [(row["title"], us(row[str(size)]["alone"]), us(row[str(size)].get("computing")), us(row[str(size)]["awake"]),
               *(of_three(PUBLISHED[rung][size][i]) if rung in PUBLISHED else "-" for i in (0, 1))) for rung, row in rows.items()],
-            judged="" if none else f"{faster}; not the times themselves, of another machine", unjudged=none)
+            checked="" if none else f"{faster}; not the times themselves, of another machine", unchecked=none)
         section.table(
             f"Bjørndalen's table {5 + number}, {where}: the computation beside round trips of {size} bytes; alone it takes "
             f"{labs.spread(labs.interval(section.data['computation_s']), 2)} seconds (published: {PUBLISHED_ALONE_S})",
@@ -126,10 +126,10 @@ def tables(section, name, where, is_whole):
             [(row["title"], *took(section, row[str(size)]), f"{computed(section, row[str(size)])[2]:.1f}",
               *((*published_took(rung, size), f"{published_computed(rung, size)[2]:.1f}") if rung in PUBLISHED else ("-",) * 4))
              for rung, row in rows.items() if "disturbing" in row[str(size)]],
-            judged="" if none else f"{carries}; not the rates and times themselves, of another machine", unjudged=none)
+            checked="" if none else f"{carries}; not the rates and times themselves, of another machine", unchecked=none)
 
 
-def tell_placement(section):
+def explain_placement(section):
     """Why the times of a thread of NAPI are not of one thing."""
     cells = [section.data["cable"].get("napi", {}).get(str(size)) for size in section.data["sizes"]]
     if not all(cells):
@@ -156,7 +156,7 @@ def virtual(section, lab):
         ("ends", "bytes", "here", "published", "error"),
         [(row["title"], str(row["size"]), f"{row['us']:.1f}{', fitted' if row['fitted'] else ''}", str(row["published_us"]),
           f"{100 * (row['us'] / row['published_us'] - 1):.1f} %") for row in model["rows"]],
-        unjudged="the round trips of 32 bytes are fitted, and what 1,024 bytes add is given: the time on the wire by its rate, and the published time of a copy, four times")
+        unchecked="the round trips of 32 bytes are fitted, and what 1,024 bytes add is given: the time on the wire by its rate, and the published time of a copy, four times")
 
 
 def longer_by(model):
@@ -190,7 +190,7 @@ def order(here, then):
     return near.all_of(agrees for agrees, pairs in found.items() if pairs), found[True], found[False], found[None]
 
 
-def judge_orders(section, name, where):
+def check_orders(section, name, where):
     """Tables 1 to 6: an interval is of a run's averages; a rate's, which is of many short ones, as much as repeated rates differ by."""
     rows = {rung: row for rung, row in section.data[name].items() if rung in PUBLISHED}
     if len(rows) < 2:
@@ -199,19 +199,19 @@ def judge_orders(section, name, where):
         cells = {rung: row[str(size)] for rung, row in rows.items()}
         for key, words, of in (("alone", "alone", 0), ("awake", "alone, cores kept awake", 0), ("computing", "beside a computation", 1)):
             then = {rung: PUBLISHED[rung][size][of][2] for rung in rows}
-            tell_order(section, f"{where}, {size} bytes, {words}: the faster of every two ends is the published one",
-                       {rung: (cell[key]["min"], cell[key]["max"]) for rung, cell in cells.items()}, then, f"{told_order(then)} us")
+            check_order(section, f"{where}, {size} bytes, {words}: the faster of every two ends is the published one",
+                       {rung: (cell[key]["min"], cell[key]["max"]) for rung, cell in cells.items()}, then, f"{order_text(then)} us")
         then = {rung: PUBLISHED[rung][size][3] for rung in rows}
-        tell_order(section, f"{where}, {size} bytes, beside a computation: of every two ends, the one with more round trips a second is the published one",
+        check_order(section, f"{where}, {size} bytes, beside a computation: of every two ends, the one with more round trips a second is the published one",
                    {rung: (cell["disturbing"]["mean"], cell["disturbing"]["mean"] * (1 + near.NEAR)) for rung, cell in cells.items()},
-                   {rung: 1 / rate for rung, rate in then.items()}, told_order(then))
+                   {rung: 1 / rate for rung, rate in then.items()}, order_text(then))
 
 
-def told_order(then):
+def order_text(then):
     return ", ".join(f"{rung} {then[rung]}" for rung in sorted(then, key=then.get))
 
 
-def tell_order(section, words, here, then, published_words):
+def check_order(section, words, here, then, published_words):
     agrees, right, wrong, unclear = order(here, then)
     pairs = ", ".join(f"{slower} before {faster}" for faster, slower in wrong)
     section.check(agrees, f"{words[0].upper()}{words[1:]} ({published_words}). {len(right)} of {len(right + wrong + unclear)} pairs agree; "
@@ -333,7 +333,7 @@ def part_of_tcp(figures, rung, size):
     return low / tcp_high, high / tcp_low, mean / tcp_mean
 
 
-def judge_parts(section, here, then):
+def check_parts(section, here, then):
     for rung in PUBLISHED:
         if rung == "tcp":
             continue
@@ -369,7 +369,7 @@ def why(rows, size, alone, awake):
         f"{awake['user'] - awake['handler']:.0f} us a round trip; in the handler it takes {awake['handler']:.0f}, a packet socket's program {awake['packet']:.0f}.")
 
 
-def judge(section):
+def assess(section):
     here, then = measured(section), published()
     size = min(here["tcp"])
     tcp, best, handler = here["tcp"][size][0][2], min(here[rung][size][0][2] for rung in USER), here["handler"][size][0][2]
@@ -386,7 +386,7 @@ def judge(section):
     told_then = {words: text for words, text, _ in statements(then)}
     for number, (words, text, agrees) in enumerate(statements(here)):
         section.check(agrees, f"{words} Here {text}; published: {told_then[words]}.", bears=number < BEARING, rule=STATED)
-    judge_parts(section, here, then)
+    check_parts(section, here, then)
     if awake["user"] > awake["tcp"]:
         section.check(
             at_most(awake["handler"], awake["tcp"]),

@@ -40,13 +40,13 @@ def run(lab):
     trips.compare_saved(section, together, published.TABLE4, published.SIZES, ("regular", "-"), ("ipp", "none"),
                         "IPP without a handoff")
     trips.plot_saved(section, together, ROWS, published.SIZES)
-    judge(section, found, together)
+    assess(section, found, together)
     if not lab.far:
-        section.answer += " " + waits.tell(lab, section, found)
+        section.answer += " " + waits.report(lab, section, found)
     return section
 
 
-def judge(section, apart, found):
+def assess(section, apart, found):
     """found: on one core."""
     first = published.SIZES[0]
     across = apart.saved_us(("regular", "-", 1, first), ("ipp", "none", 1, first))

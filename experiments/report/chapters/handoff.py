@@ -34,13 +34,13 @@ def run(lab):
             (text, us(ways[key]["p50"]), us(ways[key]["p99"]), f"{published.TABLE2[was]}" if was else "")
             for key, text, was in ROWS
         ],
-        judged="IPP's penalty where it hands off, and what it saves where it does not, as parts of a regular handoff; not the times themselves, of another machine",
+        checked="IPP's penalty where it hands off, and what it saves where it does not, as parts of a regular handoff; not the times themselves, of another machine",
     )
     lab.handoff_us = ways["regular"]["p50"]["median"] / 1000
     switches(section, runs)
     section.plot("Time from the driver to the protocol, on one core (medians); the dashed line is the system's own wake-up and switch.",
                  lambda axes: bars(axes, ways), "Carrying a message in the driver costs almost nothing.")
-    judge(section, runs, ways)
+    assess(section, runs, ways)
     return section
 
 
@@ -59,7 +59,7 @@ def switches(section, runs):
     rate = f"; a cycle is one of its counter, {mhz:.0f} MHz" if mhz else ""
     section.table(f"After table 1 of 1994: context switches, by the operating system alone{rate}. The paper has cycles only",
                   ("", "nanoseconds", "cycles"), rows,
-                  judged="whether a switch takes no fewer cycles than the DECstation's: the paper expects that newer processors need no fewer, not how many")
+                  checked="whether a switch takes no fewer cycles than the DECstation's: the paper expects that newer processors need no fewer, not how many")
     if mhz:
         taken = cycles(switch, mhz)
         section.compare("a switch between two threads, in cycles: no fewer than the DECstation's", labs.spread(taken, 0), published.TABLE1[0][1],
@@ -91,7 +91,7 @@ def bars(axes, ways):
     axes.set_xlabel("µs")
 
 
-def judge(section, runs, ways):
+def assess(section, runs, ways):
     none, regular, driver, thread = (ways[way]["p50"] for way in ("ipp_none", "regular", "resume_driver", "resume_thread"))
     longer = labs.interval([run["ipp_to_regular"]["median"] - 1 for run in runs])
     was = published.TABLE2["regular"]

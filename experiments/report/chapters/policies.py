@@ -17,7 +17,7 @@ SWITCH_US = 6.5  # thread_switch of the costs `modern` (platform/sim/costs.c)
 TOO_MUCH_US = (20, 100)
 PAUSES = 0.5  # load, up to which threads have pauses
 KINDS = {"equal": {"work_us": 50}, "unequal": {"work_us": 50, "tail": 8}}
-WAYS = {
+POLICIES = {
     "in the driver": {"policy": "none"},
     "handed off at an edge": {"policy": "explicit"},
     "by a budget of 30 us": {"policy": "time", "budget_us": 30, "checkpoints": sweeps.PIECES},
@@ -139,10 +139,10 @@ def break_even(section, sweep):
             **{key: {policy: [of(runs, key) for runs in found[i::2]] for i, policy in enumerate(("none", "explicit"))}
                for key in ("short_p50_us", "short_p99_us")},
         })
-    tell_break_even(section, rows)
+    report_break_even(section, rows)
 
 
-def tell_break_even(section, rows):
+def report_break_even(section, rows):
     section.table(
         "Where handing off begins to pay: work for each request, in microseconds",
         ("load, short questions a second", "break-even", "by the rule"),
@@ -171,10 +171,10 @@ def tell_break_even(section, rows):
             f"... and at {row['works_us'][-1]} us the slowest 1 % of the short questions take {labs.spread(slow, 0)} us or more "
             f"if the driver carries all, and {labs.spread(quick)} if it hands off.",
         )
-    judge_loads(section, rows)
+    check_loads(section, rows)
 
 
-def judge_loads(section, rows):
+def check_loads(section, rows):
     low, high = (next(row for row in rows if (row["load"], row["shorts"]) == (load, 20000)) for load in (0.2, 0.8))
     section.check(None not in high["break_even_us"] + low["break_even_us"] and min(high["break_even_us"]) > max(low["break_even_us"]),
                   f"Where threads have hardly a pause a handoff costs more: it pays from {break_even_text(high)} us at a load of {high['load']:.0%}, from "
@@ -240,7 +240,7 @@ def budgets(section, sweep):
     section.plot(
         "How long the average request waits, by budget, if the work itself checks its budget.", lambda axes: plot_budgets(axes, rows)
     )
-    judge_budgets(section, rows)
+    check_budgets(section, rows)
 
 
 def budget_name(row):
@@ -280,7 +280,7 @@ def plot_budgets(axes, rows):
     axes.legend(fontsize="small", loc="center left", bbox_to_anchor=(1, 0.5))
 
 
-def judge_budgets(section, rows):
+def check_budgets(section, rows):
     none, mark = (waits(rows, "unequal", policy)[0][1] for policy in ("none", "explicit"))
     line = waits(rows, "unequal", "time", True)
     budget, best = min(line, key=lambda point: point[1]["median"])
@@ -346,8 +346,8 @@ def places_of_work(section, sweep):
 
 
 def overload(section, sweep):
-    points = [dict(way, work_us=work, load=1.5, ms=100) for work in TOO_MUCH_US for way in WAYS.values()]
-    names = [(work, name) for work in TOO_MUCH_US for name in WAYS]
+    points = [dict(way, work_us=work, load=1.5, ms=100) for work in TOO_MUCH_US for way in POLICIES.values()]
+    names = [(work, name) for work in TOO_MUCH_US for name in POLICIES]
     found = section.data["overload"] = [
         {"work_us": work, "way": name, "runs": runs} for (work, name), runs in zip(names, sweep.of(points, 0.84, 0.92))
     ]
@@ -384,7 +384,7 @@ def waits_of_short(rows):
     return next(of(row["runs"], "short_p50_us") for row in rows if (row["kind"], row["policy"]) == ("equal", "none"))
 
 
-def tell_overload(section, runs):
+def explain_overload(section, runs):
     """Why requests wait so long in regular mode."""
     asked, most = sweeps.work_rate(WAIT["work_us"], 0.5), 1e6 / (WAIT["work_us"] + WAIT["wait_us"])
     section.text(
@@ -404,7 +404,7 @@ def waiting(section, sweep):
           f"{sum(run['thread_switches'] for run in runs) / sum(run['works'] for run in runs):.2f}")
          for name, runs in found.items()],
     )
-    tell_overload(section, found["regular mode"])
+    explain_overload(section, found["regular mode"])
     thread, mark = (of(found[name], "work_mean_us") for name in list(WAITING)[::3])
     section.check(
         thread["high"] < mark["low"],

@@ -44,7 +44,7 @@ def run(lab):
     trips.compare_saved(section, together, published.TABLE3, published.RPC_SIZES, ("regular", "-"), ("ipp", "client"),
                         "IPP with a handoff at the client")
     trips.plot_saved(section, together, ROWS, published.RPC_SIZES)
-    judge(section, found, together)
+    assess(section, found, together)
     return section
 
 
@@ -54,7 +54,7 @@ def switched(found, key):
     return f"{switches} switches in {calls} calls", 2 * switches > calls
 
 
-def judge(section, apart, found):
+def assess(section, apart, found):
     """found: on one core."""
     sizes = published.RPC_SIZES
     for size in sizes:

@@ -27,7 +27,7 @@ SIZES = (0, 64, 256, 512, 1024, 1400)  # in one frame
 STORES, STORED = (4096, 16384), 16  # bytes of stores, and how many are a burst
 PAGES_SIZES = (4096, 8192, 16384, 32768, 65536, 131072, 262144)
 SMALL = 65536  # bytes, to which the paper found registration as dear as changes of the page table
-WAYS = {"copy_ns": "copy from memory", "cached_ns": "copy, cached", "lock_ns": "mlock, munlock", "protect_ns": "two mprotect",
+OPERATIONS = {"copy_ns": "copy from memory", "cached_ns": "copy, cached", "lock_ns": "mlock, munlock", "protect_ns": "two mprotect",
         "receive_ns": "receive: mremap, mprotect", "register_ns": "register"}
 COUNTED = 20  # bursts that callgrind counts: exactly, so only tests need fewer
 EXPECTED = (2, 3)  # times: what the paper's conclusion predicts of the general layer's overhead
@@ -71,8 +71,8 @@ def run(lab):
             repeats.append(bursts(lab, SPECIAL, (0,), (SHORT,), lab.rounds(2000, 200), "memory", ("--returned",) if answer == "returned" else ())["runs"])
         for driver, repeats in data["waits"].items():
             repeats.append(waits(lab, driver))
-        data["pages"].append(lab.run_told(PAGES, "--size", told(PAGES_SIZES), "--rounds", str(lab.rounds(600, 60))))
-        data["copy"].append(lab.bench("copy", "--size", told(PAGES_SIZES), "--way", "send-copy,send-reference", "--rounds",
+        data["pages"].append(lab.run_for_stdout(PAGES, "--size", comma_separated(PAGES_SIZES), "--rounds", str(lab.rounds(600, 60))))
+        data["copy"].append(lab.bench("copy", "--size", comma_separated(PAGES_SIZES), "--way", "send-copy,send-reference", "--rounds",
                                       str(lab.rounds(6400, 640)))["runs"])
     data["ghz"] = labs.median([document["ghz"] for document in data["pages"]])
     data["instructions"] = {name: lab.once(["instructions", name], lambda name=name: instructions(lab, name)) for name in LAYERS}
@@ -90,11 +90,11 @@ def run(lab):
     functions(section, data)
     long_messages(section, data)
     page_budget(section, data)
-    judge(section, data)
+    assess(section, data)
     return section
 
 
-def told(numbers):
+def comma_separated(numbers):
     return ",".join(map(str, numbers))
 
 
@@ -105,13 +105,13 @@ def waits(lab, driver):
     """Requests that are acknowledged, there and back: the driver runs the handlers, or threads that share the endpoint do."""
     core = lab.cores.split(",", maxsplit=1)[0]
     return lab.run("udptest", "--graph", lab.graph(LAYERS[SPECIAL][0]), "--cores", lab.cores if driver == "poll" else f"{core},{core}", "--driver", driver, "--size",
-                   str(WORDS), "--mode", "regular,ipp", "--handoff", "none", "--threads", told(THREADS), "--rounds", str(lab.rounds(1000, 40)))
+                   str(WORDS), "--mode", "regular,ipp", "--handoff", "none", "--threads", comma_separated(THREADS), "--rounds", str(lab.rounds(1000, 40)))
 
 
 def bursts(lab, name, sizes, messages, rounds, link=None, options=()):
     graph, usual, _, _ = LAYERS[name]
-    return lab.run_told(BURSTS, "--graph", lab.graph(graph), "--link", link or usual, "--cores", lab.cores, "--size", told(sizes), "--messages",
-                        told(messages), "--rounds", str(rounds), *options)
+    return lab.run_for_stdout(BURSTS, "--graph", lab.graph(graph), "--link", link or usual, "--cores", lab.cores, "--size", comma_separated(sizes), "--messages",
+                        comma_separated(messages), "--rounds", str(rounds), *options)
 
 
 def collected(lab, name, functions, messages, rounds):
@@ -285,9 +285,9 @@ def events(section, data):
     section.table(f"After tables 1 and 2: what a message costs its sender, in bursts of {SHORT} until it is sent and of {LONG} until it is answered",
                   ("layer, messages of a burst", "instructions", "cycles", "cycles an instruction, here in user mode", "us in system calls", "system calls",
                    "doorbells", "cache lines moved", "operations on the I/O bus"), rows,
-                  judged=f"the ratios of the layers' cycles; the part in the kernel, in bursts of {SHORT}; "
+                  checked=f"the ratios of the layers' cycles; the part in the kernel, in bursts of {SHORT}; "
                   f"{f'the ratios of their instructions; cycles an instruction, in bursts of {SHORT}' if are_counted(data) else ''}".rstrip("; "),
-                  unjudged=f"instructions and cycles themselves, of other programs; cycles an instruction and the kernel's part in bursts of {LONG}, because here "
+                  unchecked=f"instructions and cycles themselves, of other programs; cycles an instruction and the kernel's part in bursts of {LONG}, because here "
                   "the time includes waiting for the slower end; operations on the I/O bus, because two processes have none between them"
                   f"{'' if are_counted(data) else '; ratios of instructions and cycles an instruction, because without valgrind nothing is counted'}")
     section.text(
@@ -313,7 +313,7 @@ def events(section, data):
         section.table("Instructions of o_s and of o_r",
                       ("", "o_s", "o_r, if the sender's burst is o_s + 2 o_r", "o_r, if it is 2 o_s + o_r",
                        f"counted in bursts of {LONG}: a request", "its reply, with the acknowledgement"), receiving,
-                      judged="whether o_r exceeds o_s, which the paper's rules need", unjudged="the counts themselves, of other programs")
+                      checked="whether o_r exceeds o_s, which the paper's rules need", unchecked="the counts themselves, of other programs")
         section.text(
             "The paper's special layer acknowledged requests, so its sender received twice (o_s + 2 o_r). Its general layer acknowledged replies, so its sender sent "
             "twice (2 o_s + o_r). Here all three do the latter: REQUEST, REPLY, TAKEN. So the second rule is theirs; the first, the paper's for AM-VIA, is there for comparison. The last two columns need no rule: callgrind counts them "
@@ -344,14 +344,14 @@ def scaled(section, data):
     rows = [(reading.name, *cells(reading.of), f"{reading.error():.0%}") for reading in model.readings()]
     rows.append(("from the ratio predicted and the shares measured of 233 MHz", *cells(model.from_shares), "-"))
     for words, numbers, form, shares in (("predicted", model.PREDICTED, ".2f", model.SHARES_PREDICTED), ("measured", model.MEASURED, ".1f", model.SHARES_MEASURED)):
-        told_shares = {one: f" ({special:.0%}, {general:.0%})" for one, (special, general) in shares.items()}
-        rows.append((f"published: {words}", *(f"{numbers[one]:{form}}{told_shares.get(one, '')}" if one in numbers else "-" for _, one in speeds), "-", "-"))
+        share_texts = {one: f" ({special:.0%}, {general:.0%})" for one, (special, general) in shares.items()}
+        rows.append((f"published: {words}", *(f"{numbers[one]:{form}}{share_texts.get(one, '')}" if one in numbers else "-" for _, one in speeds), "-", "-"))
     rows.append(("measured here", "-", "-", "-", "; ".join(f"{name}: {low_high(ratios(data, name))}" for name in (GENERAL, KERNEL)), "-"))
     section.table("The model: o_s + o_r of the general layer, relative to the special one's (in brackets the shares of I/O: special, general)",
                   ("how the published counts are read", *(words for words, _ in speeds), here, "greatest error of a ratio"), rows,
-                  judged=f"each published ratio and share, against \"{best.name}\" and what follows from 233 MHz, within {near.NEAR:.0%}; the "
+                  checked=f"each published ratio and share, against \"{best.name}\" and what follows from 233 MHz, within {near.NEAR:.0%}; the "
                   f"ratios measured here, which should be from {EXPECTED[0]} to {EXPECTED[1]}, as predicted for {model.PREDICTED_YEAR}",
-                  unjudged="the other ways to read the counts, which were tried and are farther off; shares of I/O here, where there is no bus")
+                  unchecked="the other ways to read the counts, which were tried and are farther off; shares of I/O here, where there is no bus")
     section.text(
         "Equation 1: time = instructions x CPI / clock + operations x bus cycles / bus clock. A bus operation takes 9 cycles at 33 MHz, and in the "
         "predictions 7 at 66. The counts are those of 233 MHz in tables 1 and 2. The paper does not say how o_r's counts and CPI went into its "
@@ -379,8 +379,8 @@ def by_clock(section, data):
                  for figure, what in (("os", "o_s"), ("or", "o_r"), ("l", "L"))]
     section.table("After figures 4 and 6: o_s, o_r and L by the processor's clock, microseconds",
                   ("", *(f"{mhz} MHz" if mhz < 1000 else f"{mhz / 1000:g} GHz" for mhz in CLOCKS), f"{data['ghz']:.2f} GHz, as here"), rows,
-                  judged="o_s + o_r by equation 1 against the cycles of the tables; whether the special layer's has changed little; the footnote's ratios at 3 and 5 GHz",
-                  unjudged="L of figures 1, 4 and 6, and their other points, which are not in the text; L against the clock here, because this machine's cannot be changed")
+                  checked="o_s + o_r by equation 1 against the cycles of the tables; whether the special layer's has changed little; the footnote's ratios at 3 and 5 GHz",
+                  unchecked="L of figures 1, 4 and 6, and their other points, which are not in the text; L against the clock here, because this machine's cannot be changed")
     section.plot("After figure 4: o_s by the processor's clock.", lambda axes: plot_overheads(axes, data), small=True)
     section.plot("After figures 5 and 7: the share of overheads that does not shrink as the clock grows.", lambda axes: plot_shares(axes, data), small=True)
     own, device = (labs.interval(part) for part in zip(*device_ns(data, SPECIAL)))
@@ -421,7 +421,7 @@ def long_messages(section, data):
     rows.append(("published: AM-VIA", str(model.CYCLES_PER_BYTE), "-", "-"))
     section.table(f"After figure 8: cycles to send each further byte, by least squares from {SIZES[1]} to {SIZES[-1]} bytes",
                   ("", "all", "in user mode", "in system calls"), rows,
-                  judged="the special layer's cycles for a byte; whether a second copy adds to them; whether the kernel's part is the greater one")
+                  checked="the special layer's cycles for a byte; whether a second copy adds to them; whether the kernel's part is the greater one")
     section.plot("After figure 8: cycles to send a message, by its bytes.", lambda axes: plot_bytes(axes, data), small=True)
     section.table("What touches all bytes of a message", ("", *LAYERS), [(what, *cells) for what, cells in COPIES])
     section.text(
@@ -439,7 +439,7 @@ def page_budget(section, data):
     first = data["pages"][0]
     sizes = {}
     for place, size in enumerate(PAGES_SIZES):
-        one = {way: labs.interval([document["sizes"][place][way] for document in data["pages"]]) for way in WAYS if first["sizes"][place][way] is not None}
+        one = {way: labs.interval([document["sizes"][place][way] for document in data["pages"]]) for way in OPERATIONS if first["sizes"][place][way] is not None}
         if "lock_ns" in one:
             one["send_ns"] = labs.interval([document["sizes"][place]["lock_ns"] + document["sizes"][place]["protect_ns"] for document in data["pages"]])
         one |= {way: labs.interval([runs[place][way] for runs in data["copy"]]) for way in ("send-copy", "send-reference")}
@@ -452,12 +452,12 @@ def page_budget(section, data):
         return [labs.spread(one[way], 0) if way in one else "-" for way in ways]
 
     section.plot("After figure 9: what a message's bytes cost by copying them, and by changing and registering their pages.", lambda axes: plot_pages(axes, sizes), small=True)
-    section.table("After figure 9: nanoseconds to copy so many bytes, or to change or register their pages", ("", *WAYS.values()),
-                  [(labs.bytes_of(int(size)), *cells(one, *WAYS)) for size, one in sizes.items()]
+    section.table("After figure 9: nanoseconds to copy so many bytes, or to change or register their pages", ("", *OPERATIONS.values()),
+                  [(labs.bytes_of(int(size)), *cells(one, *OPERATIONS)) for size, one in sizes.items()]
                   + [("published: 4096 bytes", *("-",) * 5, f"about {1000 * model.REGISTERED_US}"),
                      (f"published: each byte beyond {SMALL >> 10} KB", *("-",) * 5, f"about {model.REGISTERED_CYCLES} cycles, {model.REGISTERED_MB} MB/s")],
-                  judged="whether one page is cheaper to copy, and many are cheaper to map; whether registration costs what changes of the page table do, and beyond "
-                  f"{SMALL >> 10} KB nearly what a copy does; the cycles of a byte there", unjudged="the times and MB/s of registration themselves, of another machine")
+                  checked="whether one page is cheaper to copy, and many are cheaper to map; whether registration costs what changes of the page table do, and beyond "
+                  f"{SMALL >> 10} KB nearly what a copy does; the cycles of a byte there", unchecked="the times and MB/s of registration themselves, of another machine")
     section.text(
         "To send without a copy, a kernel pins pages and forbids writing to them, and undoes both later: mlock, munlock and two mprotect stand for it, as in the paper. To receive, it puts "
         "the pages that have come in the place of the receiver's, which it takes back: mremap, and mprotect to allow writing, stand for it. Registration makes memory known to a device once: "
@@ -469,8 +469,8 @@ def page_budget(section, data):
                   [(labs.bytes_of(int(size)), *cells(one, "budget", "cached_budget"), cache_of(first, int(size)), *cells(one, "send-copy", "send-reference"))
                    for size, one in sizes.items()]
                   + [(f"published: {size} bytes", str(model.BUDGET * size // model.PAGE), *("-",) * 4) for size in (model.PAGE, 2 * model.PAGE)],
-                  judged="the budget of a page, and of two; how the clock has grown a year",
-                  unjudged="figure 10's measured points, which are not in the text")
+                  checked="the budget of a page, and of two; how the clock has grown a year",
+                  unchecked="figure 10's measured points, which are not in the text")
     page = sizes[str(model.PAGE)]
     bandwidth = model.PAGE / page["copy_ns"]["median"]
     section.text(
@@ -589,7 +589,7 @@ def plot_pages(axes, sizes):
 # ---- what agrees ----
 
 
-def judge(section, data):
+def assess(section, data):
     then = f"{EXPECTED[0]} to {EXPECTED[1]} predicted for {model.PREDICTED_YEAR}; measured {', '.join(f'{ratio} at {mhz} MHz' for mhz, ratio in model.MEASURED.items())}"
     ratio = {name: ratios(data, name) for name in (KERNEL, GENERAL)}
     for name, found in ratio.items():
@@ -602,11 +602,11 @@ def judge(section, data):
     inside = in_kernel(data)
     section.why = (f"({inside['median']:.0%} of sending over Linux's UDP passes in system calls, while the special layer's operations on an I/O bus are gone; "
                    "our own UDP/IP has neither.)")
-    judge_events(section, data, inside)
-    judge_model(section)
-    judge_clock(section, data)
-    judge_bytes(section, data)
-    judge_pages(section, data)
+    check_events(section, data, inside)
+    check_model(section)
+    check_clock(section, data)
+    check_bytes(section, data)
+    check_pages(section, data)
     sending = {name: (counted or {}).get(str(SHORT)) for name, counted in data["instructions"].items()}
     added = f"{sending[GENERAL] - sending[SPECIAL]:.0f} instructions" if sending[SPECIAL] else "some hundred instructions"
     section.text(
@@ -623,28 +623,28 @@ def in_kernel(data):
     return labs.interval([of(runs, 0, SHORT, "kernel_sent_ns") / of(runs, 0, SHORT, "sent_ns") for runs in data["bursts"][KERNEL]])
 
 
-def told_of(published, form):
+def by_clock_text(published, form):
     """By the clocks of model.GENERAL."""
     return " and ".join(f"{one:{form}}" for one in published)
 
 
-def judge_events(section, data, inside):
+def check_events(section, data, inside):
     """Tables 1 and 2: what may be compared between machines."""
     clocks = list(model.GENERAL)
     readings = list(zip(*(model.kernel_shares(mhz, SHORT) for mhz in clocks)))
     verdicts = {near.near_share(inside, *shares) for shares in readings}
     section.check(verdicts.pop() if len(verdicts) == 1 else None,
                   f"The kernel's part of sending over Linux's UDP: {near.percent(inside)}; published, of the cycles, as the rows are read: "
-                  + ", ".join(f"{told_of(shares, '.0%')} ({words})" for words, shares in zip(("kernel of total", "kernel of user and kernel", "total without user"), readings)) + ".",
+                  + ", ".join(f"{by_clock_text(shares, '.0%')} ({words})" for words, shares in zip(("kernel of total", "kernel of user and kernel", "total without user"), readings)) + ".",
                   rule=f"{POINTS} by each way to read them; unclear: by some")
     for messages, figure in ((SHORT, "sent_ns"), (LONG, "answered_ns")):
         here = labs.interval([of(a, 0, messages, figure) / of(b, 0, messages, figure) for a, b in pairs(data, "bursts", KERNEL, SPECIAL)])
         then = [model.GENERAL[mhz][messages][1] / model.SPECIAL[mhz][messages][1] for mhz in clocks]
         section.check(near.near(here, *then), f"In bursts of {messages}, a message of {KERNEL} takes {labs.spread(here)} times the cycles of {SPECIAL}; "
-                      f"published {told_of(then, '.1f')} for AM-UDP and AM-VIA at {told_of(clocks, '')} MHz.",
+                      f"published {by_clock_text(then, '.1f')} for AM-UDP and AM-VIA at {by_clock_text(clocks, '')} MHz.",
                       rule=f"{WITHIN} of their range")
     if are_counted(data):
-        judge_instructions(section, data, clocks)
+        check_instructions(section, data, clocks)
     l_us = {name: spread_of(found, "l", 1000) for name, found in data["parameters"].items()}
     section.check(near.all_of(True if one["low"] >= 0 else False if one["high"] < 0 else None for one in l_us.values()),
                   f"L is not below 0, which would be no time: {', '.join(f'{name} {labs.spread(one, 2)} us' for name, one in l_us.items())}. Over loopback the sender's system call does the work of "
@@ -656,18 +656,18 @@ def judge_events(section, data, inside):
                   f"by {near.percent(difference)}. In the paper, too, L was the check on the method.")
 
 
-def judge_instructions(section, data, clocks):
+def check_instructions(section, data, clocks):
     counted = data["instructions"]
     for messages in (SHORT, LONG):
         for name, words, table in ((GENERAL, "AM-UDP with its kernel", model.GENERAL), (KERNEL, "AM-UDP's user part", model.GENERAL_USER)):
             ratio = counted[name][str(messages)] / counted[SPECIAL][str(messages)]
             then = [table[mhz][messages][0] / model.SPECIAL[mhz][messages][0] for mhz in clocks]
             section.check(near.near(near.exactly(ratio), *then), f"In bursts of {messages}, {name} takes {ratio:.2f} times {SPECIAL}'s instructions in user mode; "
-                          f"published {told_of(then, '.2f')} for {words} and AM-VIA.", rule=WITHIN, across=False)
+                          f"published {by_clock_text(then, '.2f')} for {words} and AM-VIA.", rule=WITHIN, across=False)
     for name, words, table in ((SPECIAL, "AM-VIA", model.SPECIAL), (GENERAL, "AM-UDP", model.GENERAL), (KERNEL, "AM-UDP's user part", model.GENERAL_USER)):
         spent = cpi(data, name)
         then = [table[mhz][SHORT][1] / table[mhz][SHORT][0] for mhz in clocks]
-        section.check(near.near(spent, *then), f"{name} takes {labs.spread(spent, 2)} cycles for an instruction in user mode; published {told_of(then, '.2f')} for {words}, "
+        section.check(near.near(spent, *then), f"{name} takes {labs.spread(spent, 2)} cycles for an instruction in user mode; published {by_clock_text(then, '.2f')} for {words}, "
                       "expected to stay the same.", rule=WITHIN, across=name == KERNEL)
     for name, words, table in ((SPECIAL, "AM-VIA", model.SPECIAL), (GENERAL, "AM-UDP", model.GENERAL), (KERNEL, "AM-UDP's user part", model.GENERAL_USER)):
         sends_twice = (True, name != SPECIAL)  # here, and in the paper
@@ -677,7 +677,7 @@ def judge_instructions(section, data, clocks):
                       f"{counted[name]['answered']:.0f}); published {then_r:.0f} and {then_s} for {words}.", across=False)
 
 
-def judge_model(section):
+def check_model(section):
     """Each published cell, by the nearest reading of the counts, and by what follows from the figures of 233 MHz."""
     best = model.nearest()
     cells = [("the ratio is", "{:.2f}"), ("the special layer's share of I/O is", "{:.0%}"), ("the general layer's share of I/O is", "{:.0%}")]
@@ -685,22 +685,22 @@ def judge_model(section):
         for mhz in clocks:
             how = ("predicted", *2 * ("measured" if mhz in model.SHARES_MEASURED else "predicted",))
             for (what, form), here, then, was in zip(cells, of_mhz(mhz), (model.PREDICTED[mhz], *model.SHARES[mhz]), how):
-                judge_cell(section, f"{words}, {what} {form.format(here)} at {mhz} MHz", here, then, f"{was} in the paper: {form.format(then)}")
+                check_cell(section, f"{words}, {what} {form.format(here)} at {mhz} MHz", here, then, f"{was} in the paper: {form.format(then)}")
     for mhz, then in model.MEASURED.items():
         here = best.of(mhz)[0]
-        judge_cell(section, f"By the model, the ratio is {here:.2f} at {mhz} MHz", here, then, f"measured in the paper: {then}")
+        check_cell(section, f"By the model, the ratio is {here:.2f} at {mhz} MHz", here, then, f"measured in the paper: {then}")
 
 
-def judge_clock(section, data):
+def check_clock(section, data):
     """Figures 1 and 4 to 7: what the text says of them, and no other check tells."""
     best, here = model.nearest(), data["ghz"] * 1000
     for place, (name, table, _) in enumerate(OF_PAPER):
         for mhz in table:
             us, then = 1e6 * sum(best.times(mhz)[place]), model.overheads(table[mhz], False)[1] / mhz
-            judge_cell(section, f"By equation 1, {name}'s o_s + o_r is {us:.1f} us at {mhz} MHz", us, then, f"by the cycles of its table: {then:.1f} us")
+            check_cell(section, f"By equation 1, {name}'s o_s + o_r is {us:.1f} us at {mhz} MHz", us, then, f"by the cycles of its table: {then:.1f} us")
     for mhz, bus, then in model.FASTER:
         ratio = best.of(mhz, bus)[0]
-        judge_cell(section, f"By the model, with a bus of {bus[1] / 1e6:.0f} MHz, the ratio is {ratio:.2f} at {mhz} MHz", ratio, then, f"predicted in the paper: {then}")
+        check_cell(section, f"By the model, with a bus of {bus[1] / 1e6:.0f} MHz, the ratio is {ratio:.2f} at {mhz} MHz", ratio, then, f"predicted in the paper: {then}")
     then = model.overheads(model.SPECIAL[550], False)[1] / 550
     found = data["parameters"][SPECIAL]
     change = {"low": min(one["os"] for one in found) / 1000 / then, "high": max(one["g"] for one in found) / 1000 / then}
@@ -715,11 +715,11 @@ def judge_clock(section, data):
                         f"({100 * more['low']:.0f} to {100 * more['high']:.0f}).", bears=False)
 
 
-def judge_cell(section, words, here, then, published):
+def check_cell(section, words, here, then, published):
     section.check(near.near(near.exactly(here), then), f"{words}, {here / then - 1:+.0%}; {published}.", rule=WITHIN, across=False)
 
 
-def judge_bytes(section, data):
+def check_bytes(section, data):
     """Figure 8."""
     byte = spread_of(data["bytes"][SPECIAL], "all", 1 / data["ghz"])
     section.check(near.near(byte, model.CYCLES_PER_BYTE), f"Sending a byte costs {labs.spread(byte, 2)} cycles in {SPECIAL}; published {model.CYCLES_PER_BYTE}, of AM-VIA.", rule=WITHIN)
@@ -731,7 +731,7 @@ def judge_bytes(section, data):
                         "checksum, which loopback leaves out.", bears=False)
 
 
-def judge_pages(section, data):
+def check_pages(section, data):
     """Figures 9 and 10."""
     page = data["page_sizes"][str(model.PAGE)]
     # a factor of 2 is what the paper gains by another page
@@ -759,10 +759,10 @@ def judge_pages(section, data):
     easier = labs.interval([sum(one["sizes"][first][way] for way in send) - one["sizes"][first]["receive_ns"] for one in data["pages"]])
     section.check_saved(easier, f"To receive a page is easier than to send it, as the paper says of what a kernel must do: to send takes {labs.more_or_less(easier, 'ns', 0)}.", bears=False, across=False)
     if "register_ns" in page:
-        judge_registered(section, data["pages"], send)
+        check_registered(section, data["pages"], send)
 
 
-def judge_registered(section, documents, send):
+def check_registered(section, documents, send):
     """Figure 9's registration: as dear as changes of the page table up to SMALL bytes, and beyond that nearly as a copy, some cycles a byte."""
     small, last = PAGES_SIZES.index(SMALL), len(PAGES_SIZES) - 1
     for place in (0, small):

@@ -61,7 +61,7 @@ def switches(section, found):
     ]
     section.table(
         "After table 5 of 1994: context switches of the server's threads for each datagram",
-        ("input threads", *(labs.bytes_of(size) for size in published.SIZES)), rows, judged="each cell, by the comparison above",
+        ("input threads", *(labs.bytes_of(size) for size in published.SIZES)), rows, checked="each cell, by the comparison above",
     )
     for size, fragments in zip(published.SIZES, (1, 1, 2, 3)):
         if fragments > 1:
@@ -87,9 +87,9 @@ def times(section, found):
     section.table(
         f"After table 6 of 1994: round trips in regular mode, in microseconds, {found.where}",
         ("input threads", *(labs.bytes_of(size) for size in published.SIZES)), rows,
-        judged=f"which of every two numbers of threads takes less, at each size (those less than {trips.TIE_US} us apart are ties: see Method); not the times themselves, of another machine",
+        checked=f"which of every two numbers of threads takes less, at each size (those less than {trips.TIE_US} us apart are ties: see Method); not the times themselves, of another machine",
     )
-    trips.judge_orders(section, found, {("regular", "-", threads): f"{threads} thread{'s' * (threads > 1)}" for threads in published.THREADS}, published.SIZES,
+    trips.check_orders(section, found, {("regular", "-", threads): f"{threads} thread{'s' * (threads > 1)}" for threads in published.THREADS}, published.SIZES,
                        {("regular", "-", threads): us for threads, us in published.TABLE6.items()})
 
 
@@ -102,10 +102,10 @@ def compared(section, found):
         rows.append(("published", *map(str, was)))
     section.table(
         f"After table 7 of 1994: round trips in microseconds, {found.where}", ("mode, threads", *(labs.bytes_of(size) for size in published.SIZES)), rows,
-        judged=f"which of every two rows is less, at each size (those less than {trips.TIE_US} us apart are ties: see Method); not the times themselves, of another machine",
+        checked=f"which of every two rows is less, at each size (those less than {trips.TIE_US} us apart are ties: see Method); not the times themselves, of another machine",
     )
     keys = {(mode, "-" if mode == "regular" else "none", threads): (f"{mode}, {threads}", us) for (mode, threads), us in published.TABLE7.items()}
-    trips.judge_orders(section, found, {key: name for key, (name, _) in keys.items()}, published.SIZES, {key: us for key, (_, us) in keys.items()})
+    trips.check_orders(section, found, {key: name for key, (name, _) in keys.items()}, published.SIZES, {key: us for key, (_, us) in keys.items()})
     for size in published.SIZES:
         one, three = (found.median_us("ipp", "none", threads, size) for threads in (1, 3))
         section.check(
@@ -145,15 +145,15 @@ def paced(lab, section):
         ("input threads", *(labs.bytes_of(size) for size in published.SIZES)),
         [(row, *(f"{c['switches']} ({c['published']})" for c in cells if c["row"] == row))
          for row in dict.fromkeys(c["row"] for c in cells)],
-        judged="each cell, within 1 %, by a check that follows",
+        checked="each cell, within 1 %, by a check that follows",
     )
     us = {(table, cell["row"], cell["size"]): (cell["rtt_ns"] / 1000, cell["published_us"]) for table in ("4", "6", "7") for cell in document["tables"][table]}
     for table in ("4", "6", "7"):
         section.table(
             f"After table {table} of 1994 on virtual time: round trips in microseconds (published)", ("input threads" if table == "6" else "", *map(labs.bytes_of, published.SIZES)),
             [(row, *("{:.0f} ({})".format(*us[table, row, size]) for size in published.SIZES)) for row in dict.fromkeys(row for of, row, _ in us if of == table)],
-            judged="each time, and the differences of rows, by checks that follow; IPP without a handoff, with one thread, was fitted")
-    judge_paced(section, us)
+            checked="each time, and the differences of rows, by checks that follow; IPP without a handoff, with one thread, was fitted")
+    check_paced(section, us)
     for found in document["checks"]:
         section.check(found["agrees"], "On virtual time: " + found["text"], bears="context switches" in found["text"])
 
@@ -168,7 +168,7 @@ DIFFERENCES = {  # (table, slower, faster): words
 }
 
 
-def judge_paced(section, us):
+def check_paced(section, us):
     """us: {(table, row, size): (simulated, published)}."""
     off = {key: here / was - 1 for key, (here, was) in us.items()}
     section.check(all(abs(part) <= near.NEAR for part in off.values()),

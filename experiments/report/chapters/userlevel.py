@@ -29,7 +29,7 @@ COUNTED = 10000  # messages whose instructions are counted
 FRAGMENTED = 16000
 SMALL = (8, 64, 256)  # bytes that GM+ sends without acknowledgements
 PAIRS = ((RELIABLE, UNACKNOWLEDGED), (RELIABLE, RAW), (UNACKNOWLEDGED, RAW))
-WAYS = {"one_way": "one way", "ping_pong": "there and back in turn", "both_ways": "both at once"}
+PATTERNS = {"one_way": "one way", "ping_pong": "there and back in turn", "both_ways": "both at once"}
 FIGURE = {"one_way": 5, "ping_pong": 6, "both_ways": 7}
 LINES = {RELIABLE: "-", UNACKNOWLEDGED: "--", RAW: "-.", GENERAL: ":"}
 STREAMED = (64, 256, 1024, 4096, 16384, 65536)
@@ -39,7 +39,7 @@ LATENCY_US = (5, 15)  # of short messages, published
 WITHIN = f"within {near.NEAR:.0%}"
 STEP = 1.5  # times: a cache line's times that are farther apart are of another placement of the processors
 COPIED = (16, 32, 64, 128, 192, 256, 320, 384, 448, 512, 768, 1024, 2048, 4096, 16384, 65536)
-COPY_WAYS = {"send-copy": "sent, copied (PIO)", "send-reference": "sent by reference (DMA)", "receive-copy": "received, copied (PIO)"}
+COPY_METHODS = {"send-copy": "sent, copied (PIO)", "send-reference": "sent by reference (DMA)", "receive-copy": "received, copied (PIO)"}
 
 
 def run(lab):
@@ -66,14 +66,14 @@ def run(lab):
             *((f"{name}: {SYSTEMS[name][2]}{words}", *(labs.spread(us(found, name, 8, figure, turns), 2) for figure in FIGURES))
               for words, turns in rows_of(found, name)),
             ("published", *(map(str, PUBLISHED[name]) if name in PUBLISHED else "-" * len(FIGURES))))],
-        judged="each figure's order of every two systems, and what the smaller saves of the larger; the parts of RTT/2",
-        unjudged="the times themselves, of another machine")
+        checked="each figure's order of every two systems, and what the smaller saves of the larger; the parts of RTT/2",
+        unchecked="the times themselves, of another machine")
     placements(section, found)
     section.data["parts"] = parts = {name: spent(lab, name) for name in SYSTEMS}
     costs(section, parts)
     section.data["model"] = model = lab.script("userlevel/myrinet.py")
     simulated(section, model)
-    for way, words in WAYS.items():
+    for way, words in PATTERNS.items():
         section.table(
             f"Bandwidth, {words}: MB/s", ("", *map(labs.bytes_of, (*SIZES, *LONG))),
             [(f"{name}{words}", *(f"{bandwidth(found, name, size, way, turns)['median']:.0f}" if str(size) in found[name] else "-" for size in (*SIZES, *LONG)))
@@ -85,7 +85,7 @@ def run(lab):
     timers(section, model)
     copies(section, lab, model)
     switched_off(section, found, parts)
-    judge(section, found)
+    assess(section, found)
     streams(section, lab, found)
     return section
 
@@ -167,8 +167,8 @@ def simulated(section, model):
 
     section.table("Table 1 in the simulator (experiments/userlevel/myrinet.py): microseconds, published in brackets; fitted, or the prediction's error",
                   ("", *model["figures"].values()), [(name, *(cell(name, figure) for figure in row)) for name, row in model["table_ns"].items()],
-                  judged=f"each predicted figure, which should be within {near.NEAR:.0%}, and the ratio of GM's and GM+'s g",
-                  unjudged="fitted figures, for which the costs were chosen")
+                  checked=f"each predicted figure, which should be within {near.NEAR:.0%}, and the ratio of GM's and GM+'s g",
+                  unchecked="fitted figures, for which the costs were chosen")
     fitted = model["fitted"]
     gaps, then = (one[RELIABLE]["g_ns"] / one[UNACKNOWLEDGED]["g_ns"] for one in (model["table_ns"], model["published_us"]))
     section.text(
@@ -221,12 +221,12 @@ def of_model(rates):
 
 def curves(section, found, model):
     """The paper's figures 5 to 8, in the simulator; 5 to 7 here."""
-    rates = {name: {way: of_model(ways[way]) for way in WAYS} for name, ways in model["bandwidths"].items()}
+    rates = {name: {way: of_model(ways[way]) for way in PATTERNS} for name, ways in model["bandwidths"].items()}
     sizes = sorted(rates[RAW]["one_way"])
-    section.table("Bandwidths in the simulator: MB/s", ("bytes", *(f"{name}, {words}" for words in WAYS.values() for name in rates)),
-                  [(str(size), *(f"{rates[name][way][size] / 1e6:.1f}" for way in WAYS for name in rates)) for size in sizes])
+    section.table("Bandwidths in the simulator: MB/s", ("bytes", *(f"{name}, {words}" for words in PATTERNS.values() for name in rates)),
+                  [(str(size), *(f"{rates[name][way][size] / 1e6:.1f}" for way in PATTERNS for name in rates)) for size in sizes])
     fetched = {"DMA": (looks.FLOOR, {size: rate / 1e6 for size, rate in of_model(model["copies"]["DMA"]).items()})}
-    for way, words in WAYS.items():
+    for way, words in PATTERNS.items():
         lines = {name: (look_of(name), {size: rate / 1e6 for size, rate in ways[way].items()}) for name, ways in rates.items()}
         section.plot(f"Bandwidth {words}, in the simulator (the paper's figure {FIGURE[way]}); dotted: 256 bytes, where GM+ and BIP begin to fetch, and multiples "
                      f"of 4 KB, GM's longest fragment.{' DMA: what a card fetches.' if way == 'one_way' else ''}",
@@ -234,7 +234,7 @@ def curves(section, found, model):
     halves = {name: (look_of(name), {size: 1e6 * size / rate for size, rate in ways["ping_pong"].items() if size <= 4096}) for name, ways in rates.items()}
     section.plot("Half a round trip in the simulator (the paper's figure 8); dotted: 256 bytes.", lambda axes: draw_curves(axes, halves, "RTT/2, µs", (256,)),
                  small=True)
-    for way, words in WAYS.items():
+    for way, words in PATTERNS.items():
         lines = {name: (look_of(name), {int(size): bandwidth(found, name, size, way) for size in found[name]})
                  for name in (RELIABLE, UNACKNOWLEDGED, RAW, GENERAL)}
         section.plot(f"Bandwidth {words}, here (the paper's figure {FIGURE[way]}); dotted: 256 bytes, and {FRAGMENT}, GM's longest fragment in frames of 1500 bytes.",
@@ -260,7 +260,7 @@ def features(section, found, model):
 
     ratios = {name: paired_by(found, lambda a, b: b / a, (name, FRAGMENT, "one_way"), (name, MORE, "one_way")) for name in (RELIABLE, UNACKNOWLEDGED, RAW)}
     teeth = ", ".join(f"{name} {labs.spread(ratio, 2)}" for name, ratio in ratios.items() if ratio)
-    longer = {other: told(found, less_us, (RELIABLE, 8, "half_rtt_ns"), (other, 8, "half_rtt_ns")) for other in (SENT_ONCE, RAW)}
+    longer = {other: differences_text(found, less_us, (RELIABLE, 8, "half_rtt_ns"), (other, 8, "half_rtt_ns")) for other in (SENT_ONCE, RAW)}
     systems = ((UNACKNOWLEDGED, RELIABLE), (RAW, RELIABLE))
     raw_first = ((RAW, RELIABLE), (RAW, UNACKNOWLEDGED))
     here = {
@@ -273,7 +273,7 @@ def features(section, found, model):
     }
     section.table("What the paper says of its figures 5 to 8", ("", "in the simulator", f"here, up to {SIZES[-1]} bytes"),
                   [(one["text"], labs.AGREES[one["agrees"]], labs.AGREES[here[one["name"]][0]] if one["name"] in here else "-") for one in model["features"]],
-                  judged="each answer", unjudged=f"the rows without an answer here: BIP carries at most a frame, {SIZES[-1]} bytes, and MB/s and us are those "
+                  checked="each answer", unchecked=f"the rows without an answer here: BIP carries at most a frame, {SIZES[-1]} bytes, and MB/s and us are those "
                   "of another machine; and what the model has by construction: that a card's fetching bounds what goes one way, and BIP's knee at 256 bytes, where no other way of sending begins here")
     section.compare("the sawtooth of GM and GM+, one way (figure 5)",
                     f"at its one step that was measured, from {FRAGMENT} bytes, a fragment here, to {MORE}, bandwidth becomes {teeth or 'an unknown number of'} times as much",
@@ -328,17 +328,17 @@ def copies(section, lab, model):
                  "(dotted), which is given.",
                  lambda axes: draw_curves(axes, {"PIO": ({"color": looks.IPP, "marker": "D"}, rates["PIO"]), "DMA": ({"color": looks.HANDOFF, "marker": "o"}, rates["DMA"])},
                                           "MB/s", (256,)), small=True)
-    runs = [lab.bench("copy", "--size", ",".join(map(str, COPIED)), "--way", ",".join(COPY_WAYS), "--rounds", str(lab.rounds(3200, 320)))["runs"]
+    runs = [lab.bench("copy", "--size", ",".join(map(str, COPIED)), "--way", ",".join(COPY_METHODS), "--rounds", str(lab.rounds(3200, 320)))["runs"]
             for _ in range(lab.repeats)]
-    ns = section.data["copies"] = {way: {size: [run[place][way] for run in runs] for place, size in enumerate(COPIED)} for way in COPY_WAYS}
-    section.table("What it costs here to send a message by copy and by reference, and to receive it by copy (xk bench copy): ns", ("bytes", *COPY_WAYS.values()),
-                  [(str(size), *(labs.spread(labs.interval(ns[way][size])) for way in COPY_WAYS)) for size in COPIED],
-                  judged="what the paper says of reading and writing by the processor (figure 4)",
-                  unjudged="what it says of a card's fetching and storing (DMA): a message by reference is not moved here")
+    ns = section.data["copies"] = {way: {size: [run[place][way] for run in runs] for place, size in enumerate(COPIED)} for way in COPY_METHODS}
+    section.table("What it costs here to send a message by copy and by reference, and to receive it by copy (xk bench copy): ns", ("bytes", *COPY_METHODS.values()),
+                  [(str(size), *(labs.spread(labs.interval(ns[way][size])) for way in COPY_METHODS)) for size in COPIED],
+                  checked="what the paper says of reading and writing by the processor (figure 4)",
+                  unchecked="what it says of a card's fetching and storing (DMA): a message by reference is not moved here")
     drawn = [size for size in COPIED if size <= 4096]
     section.plot("A message sent by copy and by reference here, and received by copy, up to 4 KB (the paper's figure 4); dotted: 256 bytes.",
                  lambda axes: draw_curves(axes, {words: ({"color": color, "marker": marker}, {size: labs.interval(ns[way][size]) for size in drawn})
-                                                 for (way, words), (color, marker) in zip(COPY_WAYS.items(), ((looks.IPP, "D"), (looks.HANDOFF, "o"), (looks.OTHER, "s")))},
+                                                 for (way, words), (color, marker) in zip(COPY_METHODS.items(), ((looks.IPP, "D"), (looks.HANDOFF, "o"), (looks.OTHER, "s")))},
                                           "ns", (256,)), small=True)
 
     def saves(size):
@@ -372,7 +372,7 @@ def streams(section, lab, found):
     raw = {size: bandwidth(found, RAW, size, "one_way") for size in SIZES}
     section.table(f"One way by Linux's TCP over {lab.far.links[0] if lab.far else 'a veth'}, by the bytes of each system call: MB/s", ("", *map(labs.bytes_of, sizes)),
                   [(TCP[name], *(labs.spread(cells[size], 0) for size in sizes)) for name, cells in rates.items()],
-                  unjudged=f"TCP's part of the raw link's bandwidth (published: {PART:.0%}), because the two have not one link here; what of the rest is due to copies, to system calls and to buffers: TCP without them was measured neither then nor here")
+                  unchecked=f"TCP's part of the raw link's bandwidth (published: {PART:.0%}), because the two have not one link here; what of the rest is due to copies, to system calls and to buffers: TCP without them was measured neither then nor here")
     section.plot("Linux's TCP, and the raw link (BIP) with frames of up to 1500 bytes (the paper's figure 1).", lambda axes: draw_curves(
         axes, {**{TCP[name]: ({"color": color, "marker": marker, "linestyle": style}, rates[name])
                   for name, (color, marker, style) in {"large": (looks.HANDOFF, "o", "-"), "frames": (looks.IPP, "D", "--")}.items() if name in rates},
@@ -486,7 +486,7 @@ def is_saved(saved):
     return None if saved is None else labs.is_saved(saved)
 
 
-def told(found, of, *cells, digits=2):
+def differences_text(found, of, *cells, digits=2):
     """What of() makes of cells, with its interval for each placement."""
     rows = together(found, *cells)
     if not rows:
@@ -536,7 +536,7 @@ def less_by(found, slower, faster, figure):
     return paired_by(found, lambda a, b: 1 - b / a, *cells), True
 
 
-def judge_shares(section, words, shares, bears=False):
+def check_shares(section, words, shares, bears=False):
     """shares: (what of, interval, or the words and the answer where there is none, published)"""
     text, verdicts = [], []
     for what, here, then in shares:
@@ -553,21 +553,21 @@ def parts_of(found, name):
     return {figure: paired_by(found, lambda part, whole: part / whole, (name, 8, figure), (name, 8, "half_rtt_ns")) for figure in ("os_ns", "or_ns", "l_ns")}
 
 
-def judge_table(section, found, then):
+def check_table(section, found, then):
     """For each figure, the order of every two systems, and what the smaller saves of the larger; then what half a round trip consists of."""
     for figure, title in FIGURES.items():
         shares = []
         for pair in PAIRS:
             slower, faster = sorted(pair, key=lambda name: then[name][figure], reverse=True)
             cells, was = ((slower, 8, figure), (faster, 8, figure)), then[slower][figure] - then[faster][figure]
-            section.compare(f"{title} of 8 bytes in us, {slower} minus {faster}", told(found, less_us, *cells), f"{was:.2f}", is_saved(paired_by(found, less_us, *cells)),
+            section.compare(f"{title} of 8 bytes in us, {slower} minus {faster}", differences_text(found, less_us, *cells), f"{was:.2f}", is_saved(paired_by(found, less_us, *cells)),
                             bears=figure == "half_rtt_ns" and slower == RELIABLE, rule=labs.SIGNS)
             shares.append((f"{faster} of {slower}'s", less_by(found, slower, faster, figure), was / then[slower][figure]))
-        judge_shares(section, f"What a smaller {title} saves", shares, bears=figure == "half_rtt_ns")
+        check_shares(section, f"What a smaller {title} saves", shares, bears=figure == "half_rtt_ns")
     for name in PUBLISHED:
         parts = parts_of(found, name)
         below = [FIGURES[figure] for figure, part in parts.items() if part and part["low"] < 0]
-        judge_shares(section, f"Parts of {name}'s RTT/2{f' ({below[0]} below 0 is no time: Os, Or and RTT/2 are of different loops)' if below else ''}", [
+        check_shares(section, f"Parts of {name}'s RTT/2{f' ({below[0]} below 0 is no time: Os, Or and RTT/2 are of different loops)' if below else ''}", [
             (FIGURES[figure], part if part else ("cannot be told", None), then[name][figure] / then[name]["half_rtt_ns"]) for figure, part in parts.items()])
 
 
@@ -580,7 +580,7 @@ def switched_off(section, found, parts):
         return (one, 8, figure), (other, 8, figure)
 
     section.table("What each function adds to a message of 8 bytes, from differences within each repetition: microseconds", ("", "of", "RTT/2", "g", "told"),
-                  [(words, f"{one} minus {other}", *(told(found, less_us, *cells(one, other, figure)) for figure in ("half_rtt_ns", "g_ns")),
+                  [(words, f"{one} minus {other}", *(differences_text(found, less_us, *cells(one, other, figure)) for figure in ("half_rtt_ns", "g_ns")),
                     " and ".join({True: "more", False: "less", None: "unclear"}[is_saved(paired_by(found, less_us, *cells(one, other, figure)))] for figure in ("half_rtt_ns", "g_ns")))
                    for one, other, words in pairs])
     counted = [sum(parts[name]["instructions"].values()) for name in (RELIABLE, UNCONTROLLED) if not any(isinstance(n, str) for n in parts[name]["instructions"].values())]
@@ -598,12 +598,12 @@ def switched_off(section, found, parts):
            if apart else ". None of these tells a difference."))
 
 
-def judge(section, found):
+def assess(section, found):
     then = {name: dict(zip(FIGURES, row)) for name, row in PUBLISHED.items()}
     half = {name: f"{us(found, name, 8, 'half_rtt_ns')['median']:.2f}" if usual(found) in turns_by_level(found, name) else "(unknown)" for name in SYSTEMS}
     was = then[RELIABLE]["half_rtt_ns"] - then[RAW]["half_rtt_ns"]
     share, _ = less_by(found, RELIABLE, RAW, "half_rtt_ns")
-    added = told(found, less_us, (RELIABLE, 8, "half_rtt_ns"), (RAW, 8, "half_rtt_ns"))
+    added = differences_text(found, less_us, (RELIABLE, 8, "half_rtt_ns"), (RAW, 8, "half_rtt_ns"))
     section.answer = (
         f"Half a round trip of 8 bytes takes {half[RELIABLE]} us with reliability, order and flow control (GM), {half[UNACKNOWLEDGED]} "
         f"without acknowledgements (GM+), and {half[RAW]} with none of them (BIP){most_of(found)}. "
@@ -612,7 +612,7 @@ def judge(section, found):
     section.why = "(GM's work was the card's then, whose processor had 66 MHz, and is the host's here.)"
     section.compare("RTT/2 of 8 bytes, the systems of table 1, us", ", ".join(f"{name} {half[name]}" for name in PUBLISHED),
                     f"{LATENCY_US[0]} to {LATENCY_US[1]}, of short messages", "microseconds of another machine; their ratios are judged, and in the simulator the range itself")
-    judge_table(section, found, then)
+    check_table(section, found, then)
     parts = {name: parts_of(found, name)["l_ns"] for name in (RELIABLE, RAW)}
     here = f"L is {parts[RELIABLE]['median']:.0%} and {parts[RAW]['median']:.0%}" if all(parts.values()) else "L is what is left"
     section.text(

@@ -83,11 +83,11 @@ class Lab:
                 raise Failed(f"{' '.join(command)}: {done.stderr.strip()[-400:]}")
             return json.load(file)
 
-    def run_told(self, program, *arguments):
+    def run_for_stdout(self, program, *arguments):
         """The document of a program that writes it to its standard output."""
-        return self.once([program, *arguments], lambda: self.run_told_now(program, *arguments))
+        return self.once([program, *arguments], lambda: self.run_for_stdout_now(program, *arguments))
 
-    def run_told_now(self, program, *arguments):
+    def run_for_stdout_now(self, program, *arguments):
         command = [os.path.join(self.build, program), *arguments, "--json"]
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False)
         if done.returncode != 0:
@@ -112,7 +112,7 @@ class Lab:
 
     def floor_asleep_ns(self, cores):
         """A message there and back with nothing but DPDK, and ends that sleep."""
-        run = self.run_told(FLOOR, "--cores", cores, "--rounds", str(self.rounds(1000, 100)), "--sleep")
+        run = self.run_for_stdout(FLOOR, "--cores", cores, "--rounds", str(self.rounds(1000, 100)), "--sleep")
         return run["rtt_ns"]["p50"]
 
     def trips(self, program, *arguments, together=False, floor=False):
@@ -180,7 +180,7 @@ def of_key(run):
     return run["mode"], handoff, run["threads"], run["size"]
 
 
-def told_key(mode, handoff, threads, size):
+def key_text(mode, handoff, threads, size):
     return f"{mode}{'' if handoff == '-' else ', handoff ' + handoff}, threads {threads}, {bytes_of(size)}"
 
 
@@ -204,7 +204,7 @@ class Trips:
         for key, runs in self.runs.items():
             lost = sum(run["lost"] for run in runs)
             if lost:
-                yield f"{told_key(*key)}: {lost} messages were lost"
+                yield f"{key_text(*key)}: {lost} messages were lost"
 
     def median_us(self, *key):
         """Median round trips in microseconds, with their interval over the repetitions."""
@@ -284,12 +284,12 @@ class Section:
         self.question = question
         self.answer = ""  # a sentence or two, for the page's beginning
         self.why = ""  # what may explain checks that fail
-        self.parts = []  # ("text", words), ("table", title, head, rows, judged), ("plot", title, draw, seen, small), ("graph", title, file, labels)
+        self.parts = []  # ("text", words), ("table", title, head, rows, note), ("plot", title, draw, seen, small), ("graph", title, file, labels)
         self.virtual = virtual  # what bears the answer is on virtual time, which nobody disturbs
         self.across = across  # checks are about times across cores, unless they say otherwise
         self.compared = []  # (what, here, then, the check on it, or why there is none)
         self.checks = []
-        self.unjudged = []  # (published figures that no check is about, why)
+        self.unchecked = []  # (published figures that no check is about, why)
         self.disturbed = []  # sentences on what disturbed it
         self.line_ns = None  # (least, greatest) time of a cache line between the cores meanwhile
         self.data = {}
@@ -297,22 +297,22 @@ class Section:
     def text(self, words):
         self.parts.append(("text", words))
 
-    def table(self, title, head, rows, judged="", unjudged=""):
+    def table(self, title, head, rows, checked="", unchecked=""):
         """
-        judged: which checks are about its published figures; unjudged: of which there is none, and why. A table with published
-        figures needs one of them.
+        checked: which checks cover its published figures; unchecked: which figures have none, and why. A table with published
+        figures needs at least one of them.
         """
         has_published = any("published" in str(text) for text in (title, *head, *(row[0] for row in rows)))
-        if has_published and not judged and not unjudged:
-            raise Failed(f"{self.name}: nothing judges the published figures of \"{title}\"")
-        if unjudged:
-            self.unjudged.append((title, unjudged))
-        self.parts.append(("table", title, head, rows, " ".join(filter(None, (judged and f"Judged: {judged}.", unjudged and f"Not judged: {unjudged}.")))))
+        if has_published and not checked and not unchecked:
+            raise Failed(f"{self.name}: no check covers the published figures of \"{title}\"")
+        if unchecked:
+            self.unchecked.append((title, unchecked))
+        self.parts.append(("table", title, head, rows, " ".join(filter(None, (checked and f"Judged: {checked}.", unchecked and f"Not judged: {unchecked}.")))))
 
     def compare(self, what, here, then, agrees, bears=False, **more):
         """A row of what was found here, beside what was published. agrees, bears, more: as of check(); or why nothing can be told, in words."""
         if isinstance(agrees, str):
-            self.unjudged.append((what, agrees))
+            self.unchecked.append((what, agrees))
         else:
             self.check(agrees, f"{what}: {here}; published {then}.", bears, **more)
         self.compared.append((what, here, then, f"not judged: {agrees}" if isinstance(agrees, str) else self.checks[-1]))
@@ -358,11 +358,11 @@ class Section:
         counted = [self.counted(check) for check in (self.checks if found is None else found)]
         return [sum(agrees is each for each in counted) for agrees in AGREES]
 
-    def told_checks(self):
+    def checks_document(self):
         """The checks for the JSON: `agrees` as they count, `by_figures` what their figures alone say."""
         return [check | {"agrees": self.counted(check), "by_figures": check["agrees"]} for check in self.checks]
 
-    def told_compared(self):
+    def compared_rows(self):
         """The rows of what was compared, in words."""
         return [(*row, told if isinstance(told, str) else AGREES[self.counted(told)]) for *row, told in self.compared]
 
@@ -379,7 +379,7 @@ class Section:
             return False
         return None if None in bearing or agree < disagree + unclear else True
 
-    def told_verdict(self):
+    def verdict_text(self):
         """In a word or three."""
         return IN_PART if self.verdict() and self.counts()[0] < len(self.checks) else VERDICTS[self.verdict()]
 
@@ -395,7 +395,7 @@ class Section:
             words.append(f"Of all {len(self.checks)} checks of the chapter, {disagree} say NO and {agree} yes.")
         return " ".join(words)
 
-    def told(self):
+    def answer_text(self):
         """The answer, but what the run contradicts is not given as one."""
         if self.verdict() is False:
             return f"{self.contradiction()} (Measured: {self.answer}){' ' * bool(self.why)}{self.why}"

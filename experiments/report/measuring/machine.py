@@ -25,7 +25,7 @@ class Machine:
     def take_floor(self):
         """A message there and back with nothing but DPDK, polling; and a cache line's time, before and after."""
         self.lab.chapter = "machine"
-        run = self.lab.run_told(labs.FLOOR, "--cores", self.lab.cores, "--rounds", str(self.lab.rounds(*FLOOR_ROUNDS)))
+        run = self.lab.run_for_stdout(labs.FLOOR, "--cores", self.lab.cores, "--rounds", str(self.lab.rounds(*FLOOR_ROUNDS)))
         self.floors.append({"rtt_ns": run["rtt_ns"], "cache_line_ns": run["machine"]["cache_line_ns"]})
 
     @contextlib.contextmanager
@@ -46,7 +46,7 @@ class Machine:
             if self.lab.measures:
                 self.lab.once(["interrupted"], used)
             raise
-        self.lab.run_told(labs.FLOOR, "--cores", self.lab.cores, "--rounds", "1")  # measures the line, too
+        self.lab.run_for_stdout(labs.FLOOR, "--cores", self.lab.cores, "--rounds", "1")  # measures the line, too
         parts.append(self.lab.once(["watched"], used))
         measured = self.lab.lines_ns[lines:]
         self.sections[name] = {"seconds": sum(part["seconds"] for part in parts),
@@ -63,7 +63,7 @@ class Machine:
         before, after = map(busy_s, self.lab.far.output("head -1 /proc/stat; sleep 1; head -1 /proc/stat").splitlines())
         return 100 * (after - before)
 
-    def told(self):
+    def facts(self):
         """(what, value) for the page."""
         machine = self.doctor["machine"]
         checks = {name: check["text"] for name, check in self.doctor["checks"].items()}
@@ -73,7 +73,7 @@ class Machine:
             ("processor", f"{self.lab.about.get('processor') or machine['processor']}; cores {self.lab.cores} of {machine['cores']}"),
             *([("its cores", f"{checks['cores']} (by /sys, which on a virtual machine has what the hypervisor tells)")] if "cores" in checks else []),
             ("system", machine["system"]),
-            *self.other_told(),
+            *self.other_facts(),
             ("DPDK", checks["DPDK"].removeprefix("DPDK ")),
             # what waking one takes is measured; a machine that is not virtual says nothing
             *([("idle processors", checks["idle cores"].partition(": waking")[0])] if "idle cores" in checks else []),
@@ -83,7 +83,7 @@ class Machine:
             ("used by other programs", f"{min(others):.0f} to {max(others):.0f} % of a processor"),
         ]
 
-    def other_told(self):
+    def other_facts(self):
         if self.other is None:
             return []
         machine = self.other["machine"]
@@ -93,7 +93,7 @@ class Machine:
     def data(self):
         return {"doctor": self.doctor, "other": self.other, "floors": self.floors, "experiments": self.sections,
                 "disturbed": self.lab.disturbed, "cut_short": bool(self.lab.cut_short),
-                "about": self.lab.about, "told": self.told()}
+                "about": self.lab.about, "told": self.facts()}
 
 
 def processor():

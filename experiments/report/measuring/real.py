@@ -81,7 +81,7 @@ def compare(section, lab):
                      for i, graph in enumerate((sweeps.GRAPH, marked))] for turn in range(repeats)]
             none, explicit = zip(*runs)
             rows.append({"work_us": point[0], "beside": point[1], "none": none, "explicit": explicit})
-    tell(section, rows, lab)
+    report(section, rows, lab)
     return rows
 
 
@@ -95,7 +95,7 @@ def per_second(runs, key):
     return labs.spread(labs.interval([run[key] / run["seconds"] for run in runs]), 0)
 
 
-def tell(section, rows, lab):
+def report(section, rows, lab):
     where = f"between {lab.far.ends}, over {lab.far.links[0]}" if lab.far else "on this machine, over virtio"
     section.text(
         f"The same server, {where}. A client always waits for one request for work and for one short question, "

@@ -10,7 +10,7 @@ import trips
 from programs import die_with_parent
 
 GRAPH = os.path.join(os.path.dirname(os.path.abspath(__file__)), "waits.dot")
-WAYS = {"client": "handoff at the client", "none": "no handoff", "later": "no handoff, but as much work"}
+VARIANTS = {"client": "handoff at the client", "none": "no handoff", "later": "no handoff, but as much work"}
 COMPARED = ("client", "none")  # handoffs
 PARTS = {"client": "the client, awake, until it rings", "client_bell": "the client's doorbell", "server": "the server, awake, until it rings",
          "server_bell": "the server's doorbell", "wake": "waking, both ways", "total": "round trip"}
@@ -81,7 +81,7 @@ def whole_ns(lab, options):
 def measure(lab):
     """({way: parts of each repetition}, {where: {way: round trips in nanoseconds}}, Trips of drivers that poll): ways take turns."""
     rounds = lab.rounds(2000, 100)
-    found, whole, polling, work_ns = {way: [] for way in WAYS}, {where: {way: [] for way in WAYS} for where in (HALT, AWAKE)}, [], 0
+    found, whole, polling, work_ns = {way: [] for way in VARIANTS}, {where: {way: [] for way in VARIANTS} for where in (HALT, AWAKE)}, [], 0
     for turn in range(1 if lab.brief else lab.repeats):
         lab.progress(turn / lab.repeats)
         for way, runs in found.items():
@@ -107,7 +107,7 @@ def saved_us(ways, slower, faster):
     return labs.interval([(a - b) / 1000 for a, b in zip(ways[slower], ways[faster])])
 
 
-def tell(lab, section, apart):
+def report(lab, section, apart):
     """apart: the Trips of table 4, between cores that halt. Returns what the answer says of it."""
     found, whole, polling = measure(lab)
     section.data["waits"] = {"parts_ns": found, "whole_ns": whole, "polling": trips.data(polling)}
@@ -115,7 +115,7 @@ def tell(lab, section, apart):
     us = {way: {part: labs.interval([run[part] / 1000 for run in runs]) for part in PARTS} for way, runs in found.items()}
     section.table(
         f"What a handoff at the client changes, {apart.where}: a round trip of {labs.bytes_of(SIZE)} in parts, in microseconds",
-        ("", *WAYS.values()), [(words, *(labs.spread(us[way][part]) for way in WAYS)) for part, words in PARTS.items()])
+        ("", *VARIANTS.values()), [(words, *(labs.spread(us[way][part]) for way in VARIANTS)) for part, words in PARTS.items()])
     own, system = more(found, ["client"], "client", "none"), more(found, SYSTEM)
     slept = {way: labs.median([run["slept"] for run in runs]) for way, runs in found.items()}
     section.text(
@@ -126,7 +126,7 @@ def tell(lab, section, apart):
     saved = {where: saved_us(ways, *COMPARED) for where, ways in whole.items()} | {polling.where: polling.saved_us(*key.values())}
     section.table(
         f"The same between cores that halt and cores that do not: round trips of {labs.bytes_of(SIZE)} in microseconds",
-        ("", *WAYS.values(), "saved without"),
+        ("", *VARIANTS.values(), "saved without"),
         [(where, *(labs.spread(labs.interval([ns / 1000 for ns in runs])) for runs in ways.values()), labs.spread(saved[where])) for where, ways in whole.items()]
         + [(polling.where, *(labs.spread(polling.median_us(*each)) for each in key.values()), "-", labs.spread(saved[polling.where]))])
     stamped = more(found, ["total"], "client", "none")

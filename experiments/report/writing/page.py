@@ -194,7 +194,7 @@ class Page:
         self.figures += 1
         return (f'<figure class="graph">{inline(svg)}<figcaption>Figure {self.figures}. {text_of(title)}</figcaption></figure>')
 
-    def table(self, title, head, rows, judged="", name=None):
+    def table(self, title, head, rows, checked="", name=None):
         self.tables += 1
         link = f' (<a href="{name}.csv">CSV</a>)' if name else ""
         lines = [f'<div class="wide"><table><caption>Table {self.tables}. {text_of(title)}{link}</caption>']
@@ -206,7 +206,7 @@ class Page:
         if name:
             with open(os.path.join(self.out, name + ".csv"), "w", encoding="utf-8", newline="") as file:
                 csv.writer(file).writerows([head, *rows])
-        return "\n".join(lines + ["</table></div>"] + [f'<p class="judged">{text_of(judged)}</p>'] * bool(judged))
+        return "\n".join(lines + ["</table></div>"] + [f'<p class="judged">{text_of(checked)}</p>'] * bool(checked))
 
     # ---- a question ----
 
@@ -225,7 +225,7 @@ class Page:
                 folded.append(("graph", *what))
         first = next((part for part in folded if part[0] == "plot"), None)
         if section.compared:
-            shown.append(self.table("Measured here, and published.", ("", "here", "published", "agrees"), section.told_compared()))
+            shown.append(self.table("Measured here, and published.", ("", "here", "published", "agrees"), section.compared_rows()))
         if first:
             shown.append(self.plot(*first[1:4], (5.4, 2.6) if section.compared else (8.6, 2.5)))
             folded.remove(first)
@@ -238,7 +238,7 @@ class Page:
 
 
 def badge(section, more=""):
-    return f'<span class="verdict {labs.VERDICTS[section.verdict()]}">{section.told_verdict()}{more}</span>'
+    return f'<span class="verdict {labs.VERDICTS[section.verdict()]}">{section.verdict_text()}{more}</span>'
 
 
 def verdict(section):
@@ -254,7 +254,7 @@ def mark(section, check):
 
 
 def answer(section):
-    return f"{text_of(section.told())} {verdict(section)}"
+    return f"{text_of(section.answer_text())} {verdict(section)}"
 
 
 def jumped(section):
@@ -291,12 +291,12 @@ def warnings(lab, named):
 def answers(sections):
     """What became of every chapter's answer."""
     rows = "\n".join(f'<tr><td><a href="#{section.name}">{text_of(section.title)}</a></td><td>{badge(section)}</td>'
-                     + "".join(f"<td>{told_counts(section, found)}</td>" for found in (section.bearing(), section.checks)) + "</tr>" for section in sections)
+                     + "".join(f"<td>{counts_text(section, found)}</td>" for found in (section.bearing(), section.checks)) + "</tr>" for section in sections)
     return (f'<div class="wide"><table class="answers"><tr><th>The answers of all chapters</th><th></th><th>checks it stands on ({BEARS})</th><th>all checks</th></tr>\n{rows}</table></div>'
             '<p class="judged">What the checks say. <a href="#method">Method</a> has the rule by which they make an answer confirmed, unclear or contradicted.</p>')
 
 
-def told_counts(section, found):
+def counts_text(section, found):
     """What these checks say, and whether that decides nothing."""
     words = [f"{count}\u00a0{word}" for count, word in zip(section.counts(found), labs.AGREES.values()) if count]
     return ", ".join(words + ["disturbed"] * bool(section.disturbed and not section.virtual))
@@ -325,7 +325,7 @@ def summary(sections):
     count = sum(len(section.checks) for section in sections)
     found = {words: [(section, begun(section, number, check)) for section in sections for number, check in enumerate(section.checks, 1) if section.counted(check) is agrees]
              for words, agrees in (("disagree", False), ("are unclear", None))}
-    found[""] = [(section, text_of(f"{what}: {why}.")) for section in sections for what, why in section.unjudged]
+    found[""] = [(section, text_of(f"{what}: {why}.")) for section in sections for what, why in section.unchecked]
     lists = []
     for words, texts in found.items():
         items = "".join(f'<li><a href="#{section.name}">{text_of(section.title)}</a><ul>{"".join(mine)}</ul></li>' for section in sections
@@ -339,7 +339,7 @@ def summary(sections):
 
 
 def machine(lab):
-    rows = "".join(f"<tr><td>{text_of(what)}</td><td>{text_of(value)}</td></tr>" for what, value in lab.machine.told())
+    rows = "".join(f"<tr><td>{text_of(what)}</td><td>{text_of(value)}</td></tr>" for what, value in lab.machine.facts())
     return f'<div class="wide"><table class="words">{rows}</table></div><p><a href="machine.json">JSON</a></p>'
 
 
@@ -372,14 +372,14 @@ def write(sections, lab, out):
         [f"{us[name]:.1f}" for us in row["found"].values() for name in us] + [f"{row['ratio']:.2f}"] for row in again]})
     for section in sections:
         document = {key: getattr(section, key) for key in ("title", "question", "answer", "why", "data", "disturbed", "line_ns")}
-        document["checks"] = section.told_checks()
-        document["verdict"] = section.told_verdict()
-        document["told"] = section.told()
+        document["checks"] = section.checks_document()
+        document["verdict"] = section.verdict_text()
+        document["told"] = section.answer_text()
         document["counts"] = {name: dict(zip(labs.AGREES.values(), section.counts(found)), all=len(found)) for name, found in
                               (("stands_on", section.bearing()), ("all", section.checks))}
         document["parts"] = [[what for what in part if not callable(what)] for part in section.parts if part[0] != "graph"]
         document["pictures"] = [[title, os.path.relpath(lab.graph(graph), labs.ROOT), list(labels.values())] for kind, title, graph, labels in
                                 (part for part in section.parts if part[0] == "graph")]
-        document["compared"] = section.told_compared()
-        document["unjudged"] = section.unjudged
+        document["compared"] = section.compared_rows()
+        document["unjudged"] = section.unchecked
         write_json(os.path.join(out, section.name + ".json"), document)

@@ -43,7 +43,7 @@ def both_times(section, apart, together, table, rows, sizes, was):
     for found in (apart, together):
         times(section, found, f"After {table} of 1994: round trips in microseconds, {found.where}", rows, sizes, was)
         if found is apart or len(was) > 2:  # a single pair on one core is what compare_saved() judges
-            judge_orders(section, found, rows, sizes, was, bears=True)
+            check_orders(section, found, rows, sizes, was, bears=True)
 
 
 def times(section, found, title, rows, sizes, was):
@@ -56,10 +56,10 @@ def times(section, found, title, rows, sizes, was):
         else:
             body.append(("published", *("-" for _ in sizes)))
     section.table(title, ("", *(labs.bytes_of(size) for size in sizes)), body,
-                  judged=f"which of every two published rows is less, at each size (those less than {TIE_US} us apart are ties: see Method); not the times themselves, of another machine")
+                  checked=f"which of every two published rows is less, at each size (those less than {TIE_US} us apart are ties: see Method); not the times themselves, of another machine")
 
 
-def judge_orders(section, found, rows, sizes, was, bears=False):
+def check_orders(section, found, rows, sizes, was, bears=False):
     """
     At each size, whether of every two published configurations the one that took less then takes less here, but for ties. rows,
     was: by mode, handoff and, unless there is one, input threads.
