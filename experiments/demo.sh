@@ -7,11 +7,11 @@ one=${cores%,*},${cores%,*}
 
 "$build"/udptest --cores "$cores" --size 1,1000,2000,4000
 echo
-echo "The same, everything on core ${cores%,*}"
+echo "The same with both hosts on core ${cores%,*}"
 "$build"/udptest --cores "$one" --size 1,1000,2000,4000
 echo
 echo "Remote procedure calls"
 "$build"/chantest --cores "$cores" --size 1,1000,4000,16000 --handoff none
 echo
-echo "The same, everything on core ${cores%,*}"
+echo "The same with both hosts on core ${cores%,*}"
 exec "$build"/chantest --cores "$one" --size 1,1000,4000,16000 --handoff none

@@ -8,7 +8,7 @@ import subprocess
 from programs import ROOT, Failed
 
 SSH = ("ssh", "-o", "BatchMode=yes", "-o", "ServerAliveInterval=15")
-HELLO = "the-output-of-a-command"  # begins the first answer: whatever precedes it is the shell's
+HELLO = "the-output-of-a-command"  # begins the first answer: anything before it comes from the shell
 BOOT = "/proc/sys/kernel/random/boot_id"  # containers and namespaces of one machine share it
 # Runs a command until it, or standard input, ends: ssh forwards no signals, but its input ends with its caller or itself.
 UNTIL_INPUT_ENDS = ("exec 3<&0; {} </dev/null 3<&- & pid=$!; "
@@ -16,18 +16,18 @@ UNTIL_INPUT_ENDS = ("exec 3<&0; {} </dev/null 3<&- & pid=$!; "
 
 
 def is_card(link):
-    """A PCI address, which needs no interface."""
+    """Returns whether link is a PCI address, which needs no interface."""
     return ":" in link
 
 
 def both(text):
-    """HERE[,THERE] as a pair."""
+    """Returns HERE[,THERE] as a pair."""
     here, _, there = text.partition(",")
     return here, there or here
 
 
 class Program(subprocess.Popen):
-    """A command on the other machine. A signal here is SIGTERM there, and its output still comes."""
+    """A command on the other machine. Any signal sent to it becomes SIGTERM there; its output still arrives."""
 
     def __init__(self, command, **more):
         there, self.input = os.pipe()
@@ -51,7 +51,7 @@ class Program(subprocess.Popen):
 
 
 class Far:
-    """The other machine, where an experiment's server is, and the link to it. options: those of add_options, build and cores."""
+    """The other machine, which runs an experiment's server, and the link to it. options: those of add_options, build and cores."""
 
     def __init__(self, options):
         self.host = options.far
@@ -87,32 +87,32 @@ class Far:
         return bool(boot) and boot != here[2]
 
     def options(self):
-        """Those that make another program's Far."""
+        """Returns the options from which another program makes the same Far."""
         return ["--far", self.host, "--link", ",".join(self.links), "--dev", ",".join(self.devs)]
 
     def of_pair(self):
-        """Options of udptest and chantest, which start their server there."""
+        """Returns options for udptest and chantest, which start their server there."""
         return ["--far", shlex.join([*SSH, self.host]), "--link", self.links[0], "--set", f"client:port.dev={self.devs[0]}", "--set",
                 f"server:port.dev={self.devs[1]}"]
 
     def of_end(self, end):
-        """Options of one host: 0, the client here, or 1, the server there."""
+        """Returns the options of one host: 0, the client here, or 1, the server there."""
         return ["--link", self.links[end], "--set", f"port.dev={self.devs[end]}"]
 
     def line(self, line):
-        """The command that runs a line there, whatever the user's shell."""
+        """Returns the command that runs a line there, independent of the user's shell."""
         return [*SSH, self.host, "exec sh -c " + shlex.quote(line)]
 
     def words(self, *words):
-        """The command that runs a command there, which ends by itself."""
+        """Returns the command that runs another one there, which ends by itself."""
         return self.line("exec " + shlex.join(map(str, words)))
 
     def start(self, words, **more):
-        """Starts a command there that runs until it is signalled, or this program ends. more: Popen's."""
+        """Starts a command there that runs until it gets a signal or this program ends. more: passed to Popen."""
         return Program(self.line(UNTIL_INPUT_ENDS.format(shlex.join(map(str, words)))), **more)
 
     def output(self, line, given=b""):
-        """What a line prints there, given its input."""
+        """Returns what a line prints there, with `given` as its input."""
         done = subprocess.run(self.line(line), input=given, stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
         if done.returncode != 0:
             said = done.stderr.decode(errors="replace").split("\n")
@@ -122,7 +122,7 @@ class Far:
         return done.stdout.decode()
 
     def put(self, data):
-        """The name of a file there with this data; remove() it."""
+        """Returns the name of a new file there with this data. The caller must remove() it."""
         return self.output('f=$(mktemp) || exit; cat >"$f" && echo "$f" || { rm "$f"; exit 1; }', data).strip()
 
     def remove(self, *files):
@@ -130,7 +130,7 @@ class Far:
 
 
 def add_options(parser):
-    """Of programs whose server may be on another machine."""
+    """Adds the options of programs whose server may be on another machine."""
     parser.add_argument("--far", metavar="USER@HOST", help="run the servers there, by ssh, which must need no password")
     parser.add_argument("--link", metavar="HERE[,THERE]", help="with --far: what joins the machines: af_packet, af_xdp, or the PCI addresses of their cards")
     parser.add_argument("--dev", metavar="HERE[,THERE]", help="with --far: each machine's interface, unless the link is a card")

@@ -1,4 +1,4 @@
-"""programs.py - what the experiments' programs share: how they fail, end with whoever started them, and tell what they found."""
+"""programs.py - shared by the experiments' programs: errors, ending with the parent process, and printing results."""
 import ctypes
 import errno
 import json
@@ -11,24 +11,24 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))  # the checko
 
 
 class Failed(Exception):
-    """Something could not be measured; says why."""
+    """Something could not be measured; the text is the reason."""
 
 
 def die_with_parent():
-    """For programs that are started: ends them with the one that starts them, however that ends."""
+    """Makes a started program end when its parent does, however that ends."""
     ctypes.CDLL(None).prctl(1, signal.SIGKILL)
 
 
 def error_text(why):
-    """An error in words: what it is about, what is wrong, and what helps."""
+    """Returns an error as text: its object, its reason and a remedy."""
     if isinstance(why, OSError) and why.filename is not None:
         helps = {errno.ENOENT: "is the name right, and is it built (./run build)?", errno.ENOTDIR: "is the name right?"}
-        return f"{why.filename}: {why.strerror}: {helps.get(why.errno, 'name another place, or mend this one')}"
+        return f"{why.filename}: {why.strerror}: {helps.get(why.errno, 'name another path, or correct this one')}"
     if isinstance(why, subprocess.CalledProcessError):
         said = why.stderr.decode(errors="replace") if isinstance(why.stderr, bytes) else why.stderr or ""
         return f"{' '.join(map(str, why.cmd))} ended with status {why.returncode}: {said.strip()[-200:] or 'see above'}"
     if isinstance(why, json.JSONDecodeError):
-        return f"what should be JSON is not ({why}): {why.doc[:60]!r}"
+        return f"invalid JSON ({why}): {why.doc[:60]!r}"
     return str(why)
 
 
@@ -42,7 +42,7 @@ def exit_with(main):
         print(f"{name}: interrupted", file=sys.stderr)
         status = 128 + signal.SIGINT
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what is left of the output is flushed at the exit
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # exiting flushes the rest of the output
         status = 1
     except (Failed, OSError, ValueError, subprocess.SubprocessError) as why:
         print(f"{name}: {error_text(why)}", file=sys.stderr)
@@ -51,15 +51,15 @@ def exit_with(main):
 
 
 def touch(file):
-    """Fails if a document cannot be written there: before anything is measured."""
+    """Fails if a document cannot be written to file. Call it before measuring."""
     try:
         open(file, "a", encoding="utf-8").close()
     except OSError as why:
-        raise Failed(f"{file} cannot be written: {why.strerror}: name another place, or make its directory") from None
+        raise Failed(f"{file} cannot be written: {why.strerror}: name another path, or create its directory") from None
 
 
 def find_and_print(name, find, show, file):
-    """Tells the document that find() returns, and writes it as JSON to file (None: nowhere). Returns the exit status."""
+    """Shows the document that find() returns, and writes it to file as JSON (None: nowhere). Returns the exit status."""
     try:
         if file:
             touch(file)

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""trends.py BUILD OLD - compares two builds: they run each workload in turn, which gives a pair of figures per turn.
+"""trends.py BUILD OLD - compares two builds: both run each workload in each turn, which yields a pair of figures.
 
-A ratio is new over old, the median of all pairs; in brackets are the lowest and the highest, between which the true median lies with
-a confidence of 97 % (six pairs). A ratio counts as a change if its interval excludes 1. Instruction counts (callgrind) hardly vary: they
-count from 1 % on. --help has the options.
+A ratio is new over old, the median of all pairs; in brackets are the lowest and the highest, which enclose the true median
+with a confidence of 97 % (six pairs). A ratio counts as a change if its interval excludes 1. Instruction counts (callgrind) hardly vary: a
+change of 1 % counts. --help has the options.
 """
 import argparse
 import json
@@ -29,7 +29,7 @@ def first_ns(found):
     return found["runs"][0]["rtt_ns"]["p50"]
 
 
-# What: (program and options, what is taken of its JSON).
+# Workload: (program and options, function that takes the figure from its JSON).
 ONE_PROCESS = {
     "an echo, 1 byte": (("xk", "bench", "echo"), net_ns),
     "an echo, 1,472 bytes": (("xk", "bench", "echo", "--size", "1472"), net_ns),
@@ -45,9 +45,9 @@ TWO_PROCESSES = {
     "a call between processes, polling": (("chantest", *POLLING), first_ns),
 }
 COUNTED = ("an echo, 1 byte", "an echo, 1,472 bytes", "a call, 1 byte", "a call, 1,472 bytes")
-ENOUGH = 6  # pairs whose lowest and highest hold the median with 97 % confidence
+ENOUGH = 6  # pairs whose range holds the median with 97 % confidence
 COUNTS = 2  # pairs of instruction counts
-LEAST = 0.01  # change of a count
+LEAST = 0.01  # smallest relative change of a count
 
 
 class Trends:
@@ -73,7 +73,7 @@ class Trends:
         return of(json.loads(self.run((*command, *more, "--rounds", str(rounds), "--json", "-"), build).stdout))
 
     def instructions(self, what, build):
-        """Of one round, by the difference of two runs."""
+        """Returns the instructions of one round, from the difference of two runs."""
         counts = []
         for rounds in (self.counted, 2 * self.counted):
             done = self.run((*ONE_PROCESS[what][0], "--rounds", str(rounds)), build, ("valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null"))
@@ -88,11 +88,11 @@ class Trends:
             return None
 
     def pair(self, what, turn):
-        """(old, new); which is first changes from turn to turn."""
+        """Returns (old, new). The order of the runs alternates by turn."""
         order = ("old", "new") if turn % 2 else ("new", "old")
         found = {build: self.figure(what, build) for build in order}
         if min(found.values()) <= 0:
-            raise Failed("nothing is left when the rig's time is taken off: too few rounds")
+            raise Failed("the rig's time exceeds the whole: too few rounds")
         return found["old"], found["new"]
 
     def find(self):
@@ -103,7 +103,7 @@ class Trends:
                     pairs[what].append(found)
             print(".", end="", file=sys.stderr, flush=True)
         if len(self.missing) == len(pairs):
-            raise Failed(f"nothing can be measured: {next(iter(self.missing.values()))}")
+            raise Failed(f"no workload can be measured: {next(iter(self.missing.values()))}")
         rows = [{"what": what, "unit": "ns", "pairs": found, **self.summary_of([new / old for old, new in found])}
                 for what, found in pairs.items() if what not in self.missing]
         for what in COUNTED if self.counted else ():
@@ -134,11 +134,11 @@ def print_found(found):
 
 def main():
     parser = argparse.ArgumentParser(prog="trends", description="what has changed between two builds")
-    parser.add_argument("build", help="where the new programs are")
-    parser.add_argument("old", help="where the old ones are")
-    parser.add_argument("--cores", default="0,1", metavar="A,B", help="of client and server (0,1)")
+    parser.add_argument("build", help="directory of the new programs")
+    parser.add_argument("old", help="directory of the old programs")
+    parser.add_argument("--cores", default="0,1", metavar="A,B", help="cores of client and server (0,1)")
     parser.add_argument("--rounds", type=int, default=20000, help="round trips of each figure; in one process, ten times as many (20000)")
-    parser.add_argument("--counted", type=int, default=20000, help="rounds whose instructions are counted, after as many others (20000; 0: none)")
+    parser.add_argument("--counted", type=int, default=20000, help="rounds counted for instructions, after as many uncounted ones (20000; 0: none)")
     parser.add_argument("--turns", type=int, default=6, help="pairs (6)")
     parser.add_argument("--json", metavar="FILE", help="what was found")
     options = parser.parse_args()

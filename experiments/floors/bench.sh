@@ -1,6 +1,6 @@
 #!/bin/sh
-# bench.sh BUILD CORES - what layers cost, as ratios of figures of one run: the graph against the same work written as
-# one function, udptest against the same frame sent with bare DPDK, and calls against datagrams. From the checkout's root.
+# bench.sh BUILD CORES - the cost of layers, as ratios of figures within one run: the graph against the same work in one
+# function, udptest against the same frame sent with bare DPDK, and calls against datagrams. From the checkout's root.
 set -eu
 export LC_ALL=C
 
@@ -18,13 +18,13 @@ die() {
 	exit 1
 }
 
-# The number under "KEY": in JSON on standard input, the first if there are several.
+# number KEY: the first number under "KEY": in the JSON on standard input.
 number() {
 	sed -n "s/.*\"$1\": *\\([0-9.][0-9.e+]*\\).*/\\1/p" | head -n 1
 }
 
-# per_round COMMAND...: instructions of one round, by the difference of two runs. Most conversations have their paths after
-# some rounds for each.
+# per_round COMMAND...: instructions of one round, from the difference of two runs. Most conversations get their paths only
+# after some rounds each.
 per_round() {
 	case $* in
 	*65536*) few=1000000 ;;
@@ -60,8 +60,8 @@ minus() {
 	awk -v a="$1" -v b="$2" 'BEGIN { printf "%.1f", a - b }'
 }
 
-# choose_rig OPTION...: the rig of a row with these options. All rows of one size and one burst share one, and its least
-# time, because other programs disturb the measurement of some rows only.
+# choose_rig OPTION...: the rig of a row with these options. All rows with the same size and burst share one rig and
+# its least time, because other programs disturb only some rows.
 choose_rig() {
 	case $* in
 	*--burst*) rig=rig-burst ;;
@@ -70,7 +70,7 @@ choose_rig() {
 	esac
 }
 
-# note NAME COMMAND...: a block: notes the nanoseconds of one round, and how many of them are the rig's.
+# note NAME COMMAND...: runs a block and records the nanoseconds of one round, and the rig's part of them.
 note() {
 	name=$1
 	shift
@@ -82,7 +82,7 @@ note() {
 	number rig_ns <"$scratch/json" >>"$scratch/$rig.rig"
 }
 
-# row NAME LABEL FLOOR-NS FLOOR-INSTRUCTIONS: totals, what the benchmark itself takes, what is left, and the ratios.
+# row NAME LABEL FLOOR-NS FLOOR-INSTRUCTIONS: prints totals, the benchmark's own part, the rest, and the ratios.
 row() {
 	echo_ns=$(least <"$scratch/$1.echo")
 	rig_ns=$(least <"$scratch/$rig.rig")
@@ -94,7 +94,7 @@ row() {
 		"$(ratio "$net" "${4:-$net}")"
 }
 
-# down_in_null ROUNDS: instructions on the way down through ten layers of null, in so many rounds.
+# down_in_null ROUNDS: instructions of sending through ten layers of null, for ROUNDS rounds.
 down_in_null() {
 	valgrind --tool=callgrind --callgrind-out-file="$scratch/layers" "$build/xk" bench echo \
 		--graph experiments/floors/null10.dot --paths no --rounds "$1" >"$scratch/collected" 2>&1 || die "failed under callgrind"
@@ -102,16 +102,16 @@ down_in_null() {
 		tr -d , | awk '{ sum += $1 } END { print sum }'
 }
 
-# Of the row that was printed last: what one of its ten layers takes, both ways and each of them.
+# Prints the cost of one of the ten layers of the last row, in both directions and in each.
 for_each_layer() {
 	both=$(awk -v a="$instructions" -v b="$(cat "$scratch/layers.instructions")" 'BEGIN { printf "%.1f", (a - b) / 10 }')
 	few=$(down_in_null 20000)
 	many=$(down_in_null 40000)
 	awk -v both="$both" -v down="$((many - few))" 'BEGIN { down /= 200000
-		printf "    each of them: %.1f instructions on the way up, %.1f on the way down\n", both - down, down }'
+		printf "    each of them: %.1f instructions on receive, %.1f on send\n", both - down, down }'
 }
 
-# Each row of the table of echoes after the one function's: its name, label and options of `xk bench echo`.
+# The table of echoes after the row of the single function: name, label and options of `xk bench echo`.
 echo_rows="
 graph|the graph|
 turns|  embedded, by turns|--turns
@@ -131,7 +131,7 @@ heading() {
 	printf '%-26s %8s %8s %8s %6s   %6s %6s %6s %6s\n' '' 'ns' 'rig' 'net' 'ratio' 'instr.' 'rig' 'net' 'ratio'
 }
 
-# each_row COMMAND...: runs it with the name, label and options of each row.
+# each_row COMMAND...: runs COMMAND with each row's name, label and options.
 each_row() {
 	printf '%s' "$echo_rows" | while IFS='|' read -r name label options; do
 		# shellcheck disable=SC2086 # a list of options
@@ -179,7 +179,7 @@ echo_table() {
 	each_row echo_row
 }
 
-# of_size BYTES: rows of the one function and the graph for messages of that size, each against a rig that is as large.
+# of_size BYTES: rows of the single function and the graph for messages of that size, each against a rig of the same size.
 of_size() {
 	choose_rig --size "$1"
 	block=0
@@ -207,7 +207,7 @@ size_table() {
 	of_size 4000
 }
 
-# The bare echo and udptest in turn, so that both see the machine in the same states.
+# Alternates the bare echo and udptest, so that both meet the same states of the machine.
 wire_table() {
 	for run in 1 2 3 4 5; do
 		"$build/experiments/floors/bare_dpdk_echo" --cores "$cores" --rounds "$trips" --json >"$scratch/bare"
@@ -230,13 +230,13 @@ wire_table() {
 	[ ! -s "$scratch/line" ] || echo "cache line between the cores, before and after each: $(tr '\n' ' ' <"$scratch/line")ns"
 }
 
-# window_row NAME SERVER: notes the echoes in a second of a server of this kind.
+# window_row NAME SERVER: records the echoes per second of a server of this kind.
 window_row() {
 	"$build/experiments/floors/bare_dpdk_echo" --cores "$cores" --window 128 --server "$2" --rounds $((trips * 10)) --json |
 		number echoes_s >>"$scratch/window.$1"
 }
 
-# The same client at three servers on the same port: one that only swaps addresses, one that does all in one function, udptest.
+# Runs the same client with three servers: one that only swaps addresses, one that does all in one function, and udptest.
 window_table() {
 	for run in 1 2 3 4 5; do
 		window_row swap swap
@@ -250,14 +250,14 @@ window_table() {
 		wait $server || true
 	done
 	fused=$(median <"$scratch/window.fused")
-	echo "Echoes of 1 byte in a second over virtio, 128 requests under way; the median of 5 runs in turn"
+	echo "Echoes of 1 byte per second over virtio, 128 requests in flight; the median of 5 runs in turn"
 	for name in swap fused udptest; do
 		each=$(median <"$scratch/window.$name")
 		printf '%-26s %8.0f a second, %s of the one function\n' "$name" "$each" "$(ratio "$each" "$fused")"
 	done
 }
 
-# of_polling PROGRAM OPTION...: round trips of PROGRAM's between two polling processes, IPP, no handoff; JSON in $scratch/PROGRAM.
+# of_polling PROGRAM OPTION...: round trips of PROGRAM between two polling processes, IPP, no handoff; JSON in $scratch/PROGRAM.
 of_polling() {
 	program=$1
 	shift
@@ -265,7 +265,7 @@ of_polling() {
 		>"$scratch/$program.out"
 }
 
-# A call and its reply against a datagram and its echo, in turn; and calls in a second, the more channels the more at once.
+# A call and its reply against a datagram and its echo, in turn; and calls per second by the number of channels.
 call_table() {
 	for run in 1 2 3 4 5; do
 		for program in udptest chantest; do
@@ -294,14 +294,14 @@ call_table() {
 	done
 }
 
-# call_row BYTES: instructions of a call whose caller waits, and whose caller is told, without the benchmark's own.
+# call_row BYTES: instructions of a call with a waiting caller, and with a callback, without the benchmark's own.
 call_row() {
 	call_rig=$(per_round "$build/xk" bench call --async --alone --size "$1")
 	printf '%-26s %8d %8d\n' "$1 byte(s)" "$(($(per_round "$build/xk" bench call --size "$1") - call_rig))" \
 		"$(($(per_round "$build/xk" bench call --async --size "$1") - call_rig))"
 }
 
-# A message of 1472 bytes is two fragments; one of 1000 is kept by reference, and one of 1 byte by a copy.
+# A message of 1472 bytes takes two fragments; one of 1000 bytes is kept by reference, and one of 1 byte by copy.
 call_instructions() {
 	echo "Instructions of a call and its reply through two hosts, without the benchmark's own"
 	printf '%-26s %8s %8s\n' '' 'waits' 'is told'
@@ -318,8 +318,8 @@ echo_of() {
 	taskset -c "$on" "$build/xk" bench echo --rounds $((rounds / 2)) --json - "$@" | number echo_ns >>"$scratch/$file"
 }
 
-# One driver; two side by side, each on a core of its own, with a lane of the port and peers of its own; and two programs
-# with a driver each, which share nothing but the machine.
+# One driver; two drivers side by side, each with its own core, lane of the port and peers; and two programs with a driver
+# each, which share only the machine.
 drivers_table() {
 	for block in $(seq $blocks); do
 		echo_of "${cores%,*}" one

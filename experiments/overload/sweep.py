@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""A host that is offered 10 % to 200 % of what it can do.
+"""Offers a host 10 % to 200 % of its capacity.
 
-What is delivered, how long another client's question takes meanwhile, and where what is too much is dropped; in regular
-mode and in IPP. In the simulator, where a run is the same every time, or with --link virtio between two processes on two
-cores. Capacity is the most that is delivered, at whatever load.
-Exit status 1: delivery at the last load is less than 90 % of its peak, or something was dropped after work was spent on it.
+Reports the messages delivered, the response time of another client's short requests, and where the excess is dropped, in
+regular mode and in IPP. Runs in the simulator, where every run is the same, or with --link virtio between two processes on
+two cores. Capacity is the highest delivery rate at any load.
+Exit status 1: delivery at the last load is less than 90 % of its peak, or messages were dropped after work was spent on them.
 """
 import argparse
 import json
@@ -22,11 +22,11 @@ from programs import exit_with, touch
 
 LOADS = (10, 25, 50, 75, 90, 100, 110, 125, 150, 200)
 MODES = ("regular", "ipp")
-# Messages a second, among which capacity is looked for: a host that works 10 us for each does less than the first.
+# Offered messages per second for the search for the capacity: a host that works 10 us on each delivers less than the first.
 RATES = (100000, 80000, 65000, 50000, 35000, 25000)
 PATIENCE_S = 300
-# Where a message may end before any work was spent on it: at the device, and at the sender of a virtual link, who is made to
-# wait until there is room, so that it is not even sent.
+# Where a message may be dropped before any work was spent on it: at the device, and at the sender of a virtual link, which must
+# wait for room, so that the message is not even sent.
 AT_THE_DOOR = ("full", "tx_full", "unsent", "held_back")
 
 
@@ -37,7 +37,7 @@ SIM_LEAD_S = 0.01
 
 
 def sim_run(options, mode, rate):
-    """What each host has counted, when all senders together offer `rate` messages a second."""
+    """Returns each host's counters when all senders together offer `rate` messages per second."""
     command = [os.path.join(options.build, "xk"), "run", os.path.join(HERE, "network.dot"), "--link", "sim", "--quiet",
                "--seed", str(options.seed), "--until", "%dms" % (options.seconds * 1000), "--set", "server.mode=" + mode,
                "--set", "load.traffic.rate=%d" % (rate // SIM_SENDERS)]
@@ -72,7 +72,7 @@ def virtio_stands(process):
     """Waits until the host is up."""
     line = process.stderr.readline()
     if " stands " not in line:
-        raise RuntimeError(line.strip() or "a host has ended")
+        raise RuntimeError(line.strip() or "a host ended unexpectedly")
 
 
 def virtio_end(process):
@@ -98,7 +98,7 @@ def virtio_measure(options, mode, rate):
             server.kill()
         there, here = json.load(server_json)["host"], json.load(load_json)["host"]
     dropped = {name.split(".")[-1]: count for name, count in here["drops"].items() if name == "port.tx_full"}
-    # what the server still wanted to say when the other host had ended is no overload
+    # messages that the server still sent after the other host ended are no overload
     dropped.update({name: count for name, count in there["drops"].items() if count and name != "port.no_peer"})
     counters = here["counters"]
     offered = counters["traffic.sent"] + counters["traffic.unsent"]
@@ -115,7 +115,7 @@ def virtio_measure(options, mode, rate):
 # ---- both ----
 
 def measure(options, mode, rate):
-    """One row; messages as so many a second."""
+    """Returns one row, with messages per second."""
     row = (sim_measure if options.link == "sim" else virtio_measure)(options, mode, rate)
     seconds = row.pop("seconds")
     row["rtt_us"] = round(seconds * 1e6 / max(row["rounds"], 1), 1)
@@ -125,7 +125,7 @@ def measure(options, mode, rate):
 
 
 def sweep(options):
-    """All rows: a mode's loads after one another, or with real time both modes at each load in turn."""
+    """Returns all rows: each mode's loads in sequence, or in real time both modes at each load in turn."""
     capacity = {mode: max(measure(options, mode, rate)["delivered"] for rate in RATES) for mode in MODES}
     rows = [dict(measure(options, mode, capacity[mode] * load // 100), load=load) for load in options.loads for mode in MODES]
     return sorted(rows, key=lambda row: MODES.index(row["mode"]))
@@ -142,7 +142,7 @@ def show(rows):
 
 
 def find_problems(rows):
-    """What is not as it should be."""
+    """Yields descriptions of everything wrong."""
     for mode in MODES:
         mine = [row for row in rows if row["mode"] == mode]
         peak = max(row["delivered"] for row in mine)
@@ -150,7 +150,7 @@ def find_problems(rows):
         if last["delivered"] < 0.9 * peak:
             yield "%s: livelock: %d delivered at %d %%, %d at its peak" % (mode, last["delivered"], last["load"], peak)
         if last["load"] >= 150 and not set(last["dropped"]) & set(AT_THE_DOOR):
-            yield "%s: nothing was dropped at the door at %d %%" % (mode, last["load"])
+            yield "%s: nothing was dropped on arrival at %d %%" % (mode, last["load"])
         for row in mine:
             late = set(row["dropped"]) - set(AT_THE_DOOR)
             if late:
@@ -161,11 +161,11 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("build", nargs="?", default="build")
     parser.add_argument("--link", choices=("sim", "virtio"), default="sim")
-    parser.add_argument("--cores", default="0,1", help="virtio: of the sender and the server")
-    parser.add_argument("--seconds", type=float, default=1.0, help="how long each run is")
+    parser.add_argument("--cores", default="0,1", help="virtio: cores of sender and server")
+    parser.add_argument("--seconds", type=float, default=1.0, help="duration of each run")
     parser.add_argument("--loads", type=lambda text: [int(word) for word in text.split(",")], default=LOADS,
-                        metavar="PERCENT,...", help="the last is held against the peak")
-    parser.add_argument("--seed", type=int, default=1, help="sim: another one, another run")
+                        metavar="PERCENT,...", help="loads; the last is compared with the peak")
+    parser.add_argument("--seed", type=int, default=1, help="sim: random seed")
     parser.add_argument("--json", metavar="FILE")
     options = parser.parse_args()
     if options.json:

@@ -1,6 +1,6 @@
 #!/bin/sh
-# bench.sh BUILD CORE - an echo by lwIP and by the x-kernel, each embedded in one program (peers.c). Fetches lwIP's source, Debian's,
-# into build/peers/ with apt-get, which needs neither root nor a line in the system's list of sources. From the checkout's root.
+# bench.sh BUILD CORE - echoes and calls by lwIP and by the x-kernel, each embedded in one program (peers.c). Fetches Debian's source of lwIP
+# into build/peers/ with apt-get, which needs neither root nor a change to the system's sources. From the checkout's root.
 set -eu
 export LC_ALL=C
 
@@ -14,7 +14,7 @@ die() {
 	exit 1
 }
 
-# apt WORD...: apt-get on sources and with lists of its own.
+# apt WORD...: apt-get with its own sources and lists.
 apt() {
 	apt-get -q -o Dir::Etc::SourceList=/dev/null -o Dir::Etc::SourceParts="$work/parts" -o Dir::State::Lists="$work/lists" \
 		-o Dir::Cache="$work/cache" -o Dir::State::status=/var/lib/dpkg/status -o APT::Sandbox::User="$(id -un)" "$@"
@@ -26,7 +26,7 @@ fetch() {
 	printf 'Types: deb-src\nURIs: %s\nSuites: bookworm\nComponents: main\nSigned-By: %s\n' "${mirror:-http://deb.debian.org/debian/}" \
 		/usr/share/keyrings/debian-archive-keyring.gpg >"$work/parts/peers.sources"
 	{ apt update && cd "$work" && apt source --download-only lwip; } >"$work/fetch.log" 2>&1 ||
-		die "lwIP's source cannot be fetched: $(tail -n 3 "$work/fetch.log")"
+		die "cannot fetch lwIP's source: $(tail -n 3 "$work/fetch.log")"
 	tar -xf "$work"/lwip_*.orig.tar.xz -C "$work"
 }
 
@@ -40,11 +40,11 @@ for checksum in $checksums; do
 	# shellcheck disable=SC2046 # lists of options
 	cc -O3 -w -DPEERS_CHECKSUM="$checksum" -o "$work/peers-$checksum" -I"$here" -I"$lwip/include" "$here/peers.c" "$lwip"/core/*.c \
 		"$lwip"/core/ipv4/*.c "$lwip/netif/ethernet.c" $(PKG_CONFIG_PATH=$build/meson-uninstalled pkg-config --cflags xkernel) \
-		"$build/tools/libtools.a" $(PKG_CONFIG_PATH=$build/meson-uninstalled pkg-config --libs xkernel) || die "peers.c cannot be compiled"
+		"$build/tools/libtools.a" $(PKG_CONFIG_PATH=$build/meson-uninstalled pkg-config --libs xkernel) || die "cannot compile peers.c"
 done
 
 echo "UDP messages through two stacks in one process, ns: the least of 400 blocks in turn. Each is embedded in the program's own loop, has"
-echo "buffers of its own into which what arrives is copied, and makes and verifies all checksums. lwIP (gcc -O3) is built with each of its"
+echo "its own buffers into which received frames are copied, and generates and verifies all checksums. lwIP (gcc -O3) is built with each of its"
 echo "three checksum algorithms, and with the x-kernel's; the fastest is shown, beside the x-kernel in the same run."
 printf '%-14s %6s %10s %12s %7s   %s\n' '' bytes x-kernel "${version##*/}" ratio 'checksum of lwIP'
 for way in echo call; do

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """report.py - the experiments of M. Björkman, "Interrupt Protocol Processing in the x-kernel" (1994), on this machine: a page
 with every table, the published figures beside it, and in words what agrees; and where the time of a round trip goes. --help
-has the options.
+lists the options.
 
-Exits 1 if an experiment could not be made; what does not agree is told on the page and at the end.
+Exits 1 if an experiment could not be made. Disagreements appear on the page and at the end of the output.
 """
 import argparse
 import datetime
@@ -21,13 +21,13 @@ import journal
 import machine as machines
 from programs import error_text
 
-# In which order, and for how many seconds: all of it, and --quick.
+# The experiments in order, with their seconds: in full, and with --quick.
 EXPERIMENTS = {"handoff": (14, 5), "rpc": (57, 25), "fragments": (140, 40), "threads": (147, 50), "blast": (50, 20), "acks": (15, 8), "policies": (115, 60),
                "drivers": (55, 40), "anatomy": (45, 25), "endpoints": (270, 25), "components": (125, 20), "userlevel": (86, 50), "scaling": (85, 40)}
 
 
 class Progress:
-    """Tells how far it is and how long it may still take, where somebody looks."""
+    """Prints progress and the remaining time on a terminal."""
 
     def __init__(self, names, lab):
         self.names = names
@@ -86,7 +86,7 @@ def print_answers(sections, lab):
 
 
 def commit():
-    """This tree's, and whether it was changed since; "unknown" without git."""
+    """Returns this tree's commit and whether the tree has changes; "unknown" without git."""
     if shutil.which("git") is None:
         return "unknown"
     done = subprocess.run(["git", "-C", labs.ROOT, "describe", "--always", "--dirty", "--abbrev=10"], stdout=subprocess.PIPE,
@@ -95,10 +95,10 @@ def commit():
 
 
 def again(options):
-    """The record that --again names; its report's options become these."""
+    """Returns the record that --again names, and takes over its report's options."""
     record = journal.Record(options.again)
     if record.about["link"] != "none":
-        raise labs.Failed(f"--again: {options.again} is of a report with --far, and does not keep what the other system said of itself")
+        raise labs.Failed(f"--again: {options.again} is of a report with --far, which does not record the other system's facts")
     for name in ("quick", "repeats", "cores", "brief", "only"):
         setattr(options, name, record.about[name])
     return record
@@ -106,16 +106,16 @@ def again(options):
 
 def main():
     parser = argparse.ArgumentParser(prog="report", description="the experiments of the papers, on this machine")
-    parser.add_argument("build", help="where the programs are")
+    parser.add_argument("build", help="directory of the programs")
     parser.add_argument("out", help="the directory for index.html and its figures")
-    parser.add_argument("--cores", default="0,1", metavar="A,B", help="of client and server (0,1)")
+    parser.add_argument("--cores", default="0,1", metavar="A,B", help="cores of client and server (0,1)")
     parser.add_argument("--quick", action="store_true", help="fewer round trips, within six minutes")
     parser.add_argument("--brief", action="store_true", help=argparse.SUPPRESS)  # --quick with a quarter of the round trips, for tests
     parser.add_argument("--repeats", type=int, default=labs.REPEATS, metavar="N", choices=range(1, 100),
-                        help=f"how often each run is made ({labs.REPEATS}): with fewer, the ranges tell less")
+                        help=f"how often each run is made ({labs.REPEATS}): with fewer, the ranges mean less")
     parser.add_argument("--only", default=",".join(EXPERIMENTS), metavar="NAME,...", help=f"of {', '.join(EXPERIMENTS)}")
-    parser.add_argument("--resume", action="store_true", help="go on with a report that was interrupted")
-    parser.add_argument("--again", metavar="FILE", help="measure nothing: make the report of this measured.jsonl again, with the options that it was made with")
+    parser.add_argument("--resume", action="store_true", help="continue an interrupted report")
+    parser.add_argument("--again", metavar="FILE", help="measure nothing: make the report again from this measured.jsonl, with its original options")
     far.add_options(parser)
     options = parser.parse_args()
     options.quick |= options.brief
@@ -125,10 +125,10 @@ def main():
         wrong = [name for name in names if name not in EXPERIMENTS]
         if wrong:
             parser.error(f"there is no experiment {wrong[0]}, only: {', '.join(EXPERIMENTS)}")
-        import page  # so that a missing package is reported before anything is measured
+        import page  # early, so that a missing package is reported before measuring
         os.makedirs(options.out, exist_ok=True)
         lab = labs.Lab(options.build, options.cores, options.quick, options.repeats, far=far.far_of(options), brief=options.brief)
-        os.stat(os.path.join(lab.build, "xk"))  # a wrong directory must not cost what was measured with another one
+        os.stat(os.path.join(lab.build, "xk"))  # a wrong directory must not discard earlier measurements
         about = {"commit": commit(), "quick": options.quick, "repeats": options.repeats, "cores": options.cores, "link": options.link or "none"}
         first = {"date": datetime.datetime.now().astimezone().isoformat(" ", "minutes"), "command": command_of(options), "brief": options.brief,
                  "only": options.only, "processor": machines.processor()}
@@ -144,14 +144,14 @@ def main():
     except (labs.Failed, OSError, ImportError, ValueError, subprocess.SubprocessError) as why:
         return labs.fail(error_text(why))
     except KeyboardInterrupt:
-        return labs.fail("interrupted before anything was measured")
+        return labs.fail("interrupted before the first result")
     print_answers(sections, lab)
     print(f"\n{os.path.join(options.out, 'index.html')}")
     return 1 if lab.cut_short else 0
 
 
 def command_of(options):
-    """That repeats it, without the other machine's name."""
+    """Returns the command that repeats the report, without the other machine's name."""
     words = ["./run report"]
     words += ["--quick"] if options.quick else []
     words += ["--repeats", str(options.repeats)] if options.repeats != labs.REPEATS else []

@@ -1,5 +1,5 @@
 #!/bin/sh
-# bench.sh BUILD CORE - the simulator at scale: frames delivered in a second of one core, and memory that a host takes.
+# bench.sh BUILD CORE - the simulator at scale: frames delivered per second on one core, and memory per host.
 # From the checkout's root.
 set -eu
 export LC_ALL=C
@@ -8,7 +8,7 @@ build=$1
 core=$2
 network=experiments/scale/scale.dot
 
-# of HOSTS: "FRAMES_A_SECOND KIB"
+# of HOSTS: prints "FRAMES_A_SECOND KIB"
 of() {
 	taskset -c "$core" "$build/xk" bench sim "$network" --set "host.count=$1" \
 		--set "host.traffic.peers=10.0.0.1-10.0.$(($1 / 256)).$(($1 % 256))" --warm 1500ms --for 500ms |

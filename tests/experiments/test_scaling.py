@@ -92,7 +92,7 @@ def check_bursts():
     status, document, why = bursts("--graph", os.path.join(ROOT, "graphs", "am.dot"), "--rounds", "3", "--messages", "1,40", "--link", "memory", "--returned")
     expect(status == 0 and len(document["runs"]) == 2, "a server without their handler returns requests", why)
     for wrong, status, words in ((("--cores", "0"), 2, "takes two"), (("--together",), 2, "two processes"),
-                                 (("--graph", os.path.join(ROOT, "graphs", "udptest.dot"), "--link", "memory"), 1, "udptest on am"),
+                                 (("--graph", os.path.join(ROOT, "graphs", "udptest.dot"), "--link", "memory"), 1, "no udptest above am"),
                                  (("--graph", "nowhere.dot", "--link", "memory"), 1, "nowhere.dot"),
                                  (("--graph", os.path.join(ROOT, "graphs", "am.dot"), "--cores", "1022,1023", "--link", "socket"), 1, "a core")):
         found, _, why = bursts(*wrong)

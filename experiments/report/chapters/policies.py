@@ -1,4 +1,4 @@
-"""policies.py - the policies that the 1994 report describes and does not measure: who carries a message that is much work?"""
+"""policies.py - the policies that the 1994 report describes and does not measure: does the driver or a thread do long work?"""
 import math
 
 import lab as labs
@@ -39,11 +39,11 @@ def run(lab):
         "graph's author choose a budget?", virtual=True
     )
     section.text(
-        "A server is asked for work, at random times, which it does before it answers; and others ask it short questions, "
-        "20000 a second unless said. All of it is on virtual time, with the simulator's costs of a modern machine: a thread "
+        "A server gets requests for work at random times, and does the work before it answers; other clients send it short questions, "
+        "20000 a second unless stated otherwise. All of it is on virtual time, with the simulator's costs of a modern machine: a thread "
         f"that has slept goes on after {SWITCH_US} us. Load is the share of the one processor that the work takes, of "
-        f"at most {sweeps.WORK_RATE_MAX} requests a second. Each point is run with {lab.repeats} seeds. What each of all requests, "
-        "long and short, has waited for its answer on the average is what policies are compared by. The report of 1994 describes the policies and "
+        f"at most {sweeps.WORK_RATE_MAX} requests a second. Each point is run with {lab.repeats} seeds. Policies are compared "
+        "by mean response time over all requests, long and short. The report of 1994 describes the policies and "
         "measures none: no figure here is published, and all checks of this chapter are the project's own."
     )
     section.text(source_of_switch(lab))
@@ -56,12 +56,12 @@ def run(lab):
         waiting(section, sweep)
     answer(section)
     section.data["real"] = real.compare(section, lab)
-    section.text("On real hosts only the sign is compared, of so much work: where their break-even lies is not measured.")
+    section.text("On real hosts only the sign is compared, at these lengths of work; their break-even is not measured.")
     return section
 
 
 def source_of_switch(lab):
-    """Where the simulator's cost of a switch comes from, and what this machine's would change."""
+    """Returns the source of the simulator's cost of a switch, and the effect of this machine's cost."""
     words = (f"The {SWITCH_US} us are of the simulator's preset `modern`, which was taken from round trips by `udptest --cores 0,0` on a virtual machine of 2026: an assumption "
              "here, not fitted to this run. ")
     if lab.handoff_us and lab.handoff_adds_us:
@@ -229,8 +229,8 @@ def budgets(section, sweep):
             rows.append({"kind": kind, "policy": point["policy"], "budget_us": point.get("budget_us"),
                          "checkpoints": bool(point.get("checkpoints")), "runs": found})
     section.text(
-        "A budget decides later: whoever has kept the driver for so long is handed off, so that short work is done before it "
-        "comes to that. Here requests are 50 us of work at a load of 50 %: all equal, or unequal, half of them 10 us and the "
+        "A budget decides later: it hands off a message that has kept the driver for so long, and short work is done before "
+        "that. Here requests are 50 us of work at a load of 50 %: all equal, or unequal, half of them 10 us and the "
         "longest 2560."
     )
     section.table(
@@ -238,7 +238,7 @@ def budgets(section, sweep):
         ("work, policy", "short, median", "short, 99 %", "all, average", "handed off"), [budget_row(row) for row in rows],
     )
     section.plot(
-        "How long the average request waits, by budget, if the work itself checks its budget.", lambda axes: plot_budgets(axes, rows)
+        "Mean response time by budget, if the work itself checks its budget.", lambda axes: plot_budgets(axes, rows)
     )
     check_budgets(section, rows)
 
@@ -286,7 +286,7 @@ def check_budgets(section, rows):
     budget, best = min(line, key=lambda point: point[1]["median"])
     section.check(
         best["median"] < min(none["low"], mark["low"]) and budget > rule_us(20000),
-        f"Unequal work: with a budget of {budget} us, longer than the break-even, a request waits {labs.spread(best)} us on the average, less than in the "
+        f"Unequal work: with a budget of {budget} us, longer than the break-even, a request waits {labs.spread(best)} us on average, less than in the "
         f"driver ({labs.spread(none)}) and than handed off at an edge ({labs.spread(mark)}).", bears=True,
     )
     good = [budget for budget, wait in line if wait["median"] < 2 * best["median"]]
@@ -300,11 +300,11 @@ def check_budgets(section, rows):
         if row["kind"] == "equal" and row["checkpoints"] and row["budget_us"] < KINDS["equal"]["work_us"]:
             more = labs.interval([a["all_mean_us"] - b["all_mean_us"] for a, b in zip(row["runs"], marked)])
             section.check_saved(more, f"Equal work: with a budget of {row['budget_us']} us, shorter than the work, a request pays for both, and waits {labs.spread(more)} us "
-                                "longer on the average than handed off at an edge.", bears=False)
+                                "longer on average than handed off at an edge.", bears=False)
     late = waits(rows, "unequal", "time", False)
     section.check(
         all(wait["median"] >= 0.99 * none["median"] for _, wait in late),
-        f"A budget that nobody looks at within the work saves nothing: at {budget} us a request waits "
+        f"A budget that is not checked within the work saves nothing: at {budget} us a request waits "
         f"{labs.spread(dict(late)[budget])}. The crossing after the work finds it spent, too late, and pays for a handoff besides.",
     )
     section.text(
@@ -313,7 +313,7 @@ def check_budgets(section, rows):
         "or unknown? Then take a budget between the break-even sqrt(2 T / s) and four times that, not below the work of the "
         "usual request, and call xk_checkpoint in whatever may take longer. T is what a handoff adds to a round trip on one core of your "
         "machine (`xk bench handoff` has the part until the message arrives, a least value), s how many other messages come in a "
-        "second. Longer rather than shorter: what was handed off waits for the longest that was, so what is nearly done had better stay."
+        "second. Err on the long side: handed-off work queues behind the longest, so nearly finished work should stay."
     )
 
 
@@ -321,7 +321,7 @@ def check_budgets(section, rows):
 
 
 def places_of_work(section, sweep):
-    """Who sees that a budget is spent."""
+    """Where a spent budget is noticed."""
     budget = {"policy": "time", "budget_us": 20}
     points = {
         "before the last crossing, with checkpoints": dict(budget, work_us=100, checkpoints=sweeps.PIECES),
@@ -340,8 +340,8 @@ def places_of_work(section, sweep):
     runs = found["after it"]
     section.check(
         all(run["overruns"] == run["works"] for run in runs),
-        "A budget that is spent after the last crossing of a message is counted as an overrun, each time: that is how a host "
-        "says that its graph needs a checkpoint.",
+        "A budget that is spent after the last crossing of a message is counted as an overrun each time: overruns show "
+        "that a graph needs a checkpoint.",
     )
 
 
@@ -363,7 +363,7 @@ def overload(section, sweep):
         least = min(rate["low"] for name, rate in rates.items() if name != "regular mode")
         section.check(
             least > 0.9 * rates["in the driver"]["high"],
-            f"{work} us, too much of it: whichever way of IPP is chosen, at least {least:.0f} requests are answered a second, of "
+            f"{work} us, too much of it: with every policy of IPP, at least {least:.0f} requests are answered a second, of "
             f"{labs.spread(rates['in the driver'], 0)} in the driver; in regular mode {labs.spread(rates['regular mode'], 0)}.",
         )
     least = min(of(row["runs"], "short_p50_us")["low"] for row in found)
@@ -385,7 +385,7 @@ def waits_of_short(rows):
 
 
 def explain_overload(section, runs):
-    """Why requests wait so long in regular mode."""
+    """Explains why requests wait so long in regular mode."""
     asked, most = sweeps.work_rate(WAIT["work_us"], 0.5), 1e6 / (WAIT["work_us"] + WAIT["wait_us"])
     section.text(
         f"In regular mode the one input thread waits with its request, and carries no other message meanwhile: of {asked} requests a second it can answer at most {most:.0f}, "
@@ -408,7 +408,7 @@ def waiting(section, sweep):
     thread, mark = (of(found[name], "work_mean_us") for name in list(WAITING)[::3])
     section.check(
         thread["high"] < mark["low"],
-        f"What waits anyway need not be handed off before: it leaves the driver when it waits, and a request takes "
+        f"Work that waits anyway need not be handed off first: it leaves the driver when it waits, and a request takes "
         f"{labs.spread(thread)} us instead of {labs.spread(mark)}.",
     )
     thread, driver = (sum(run["thread_switches"] for run in found[name]) for name in list(WAITING)[:2])

@@ -1,4 +1,4 @@
-"""journal.py - what has been measured, line by line, so that a report can go on where it ended, or be made again."""
+"""journal.py - a line per measurement, from which a report can be resumed or made again."""
 import json
 import os
 import threading
@@ -7,30 +7,30 @@ from programs import ROOT, Failed
 
 
 def text_of(what):
-    """JSON that is the same wherever the checkout is: a result's name, or the result."""
+    """Returns JSON that does not depend on the checkout's place, for a result's name or the result."""
     return json.dumps(what).replace(ROOT + os.sep, "")
 
 
 def load(data, path):
-    """(what the results depend on, {name: results}) of a file's whole lines."""
+    """Returns (what the results depend on, {name: results}) from a file's complete lines."""
     try:
         about, *lines = [json.loads(line) for line in data.splitlines()]
         kept = {}
         for key, result in lines:
             kept.setdefault(key, []).append(result)
     except ValueError as why:
-        raise Failed(f"{path} is no record of a report's measurements: {why}") from None
+        raise Failed(f"{path} is not a record of a report's measurements: {why}") from None
     return about, kept
 
 
 class Journal:
     """
-    Results of measurements, in a file. about: what all of them depend on; a file about something else is refused. first: what else
-    is to be known of the report, from when it was begun.
+    Results of measurements, in a file. about: what all of them depend on; a file about something else is refused. first: other
+    facts about the report, from its start.
     """
 
     def __init__(self, path, about, first, resumes):
-        self.lock = threading.Lock()  # measurements on virtual time are made several at a time
+        self.lock = threading.Lock()  # measurements on virtual time run in parallel
         self.kept = {}
         self.about = about | first
         if resumes:
@@ -44,7 +44,7 @@ class Journal:
         try:
             with open(path, "r+b") as file:
                 data = file.read()
-                whole = data.rfind(b"\n") + 1  # the last line may have been cut off
+                whole = data.rfind(b"\n") + 1  # the last line may be incomplete
                 file.truncate(whole)
         except OSError as why:
             raise Failed(f"--resume: nothing to resume: {why}") from None
@@ -59,7 +59,7 @@ class Journal:
         with self.lock:
             if self.kept.get(key):
                 return self.kept[key].pop(0)
-        # As a reader of the file will get it: numbers as keys become text, and tuples lists.
+        # As read back from the file: numeric keys become text, and tuples lists.
         text = text_of(measure())
         with self.lock:
             self.file.write(json.dumps([key, json.loads(text)]) + "\n")
@@ -68,7 +68,7 @@ class Journal:
 
 
 class Record:
-    """A journal that is only read: its report is made again, and nothing is measured."""
+    """A read-only journal, from which a report is made again without measuring."""
 
     def __init__(self, path):
         self.path = path

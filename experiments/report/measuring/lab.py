@@ -1,4 +1,4 @@
-"""lab.py - what the experiments have in common: programs that are run, what their repetitions say, and what was made of it."""
+"""lab.py - shared by the experiments: running programs, statistics over repetitions, and sections of the report."""
 import json
 import os
 import re
@@ -10,7 +10,7 @@ CLIENTS = {"udptest": "udptest", "chantest": "chantest", "logp": "logptest"}  # 
 FLOOR = os.path.join("experiments", "floors", "bare_dpdk_echo")
 SHORT = 120  # characters of a check where only its beginning stands
 JUMP = 2  # times: on a virtual machine a cache line's time changes between levels that are farther apart; within one it varies by half
-REPEATS = 6  # unless told: the least number of independent draws whose lowest and highest hold the median with 95 % confidence
+REPEATS = 6  # default: the fewest independent draws whose range holds the median with 95 % confidence
 
 REPORT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path[:0] = [os.path.dirname(REPORT), *(os.path.join(REPORT, folder) for folder in ("chapters", "measuring", "writing"))]
@@ -19,20 +19,20 @@ from programs import ROOT, Failed
 
 
 class Lab:
-    """Where programs are, what they run on, and how much of it."""
+    """The programs' directory, the machines and cores, and the amount of measuring."""
 
     def __init__(self, build, cores, quick, repeats=REPEATS, far=None, brief=False):
         self.build = os.path.abspath(build)
         self.cores = cores  # of this machine
         self.far = far  # the other machine (far.py), if the server is there
         self.quick = quick
-        self.brief = brief  # even less: for tests, which look at what is made of figures, not at these
+        self.brief = brief  # even less: for tests, which check the use of figures, not the figures
         self.repeats = repeats
         self.journal = None
-        self.measures = True  # false: everything is in the journal
-        self.chapter = ""  # the experiment that is being made
+        self.measures = True  # false: all results come from the journal
+        self.chapter = ""  # name of the running experiment
         self.progress = lambda part: None
-        self.disturbed = []  # sentences on what makes figures less than they should be
+        self.disturbed = []  # sentences on what makes figures less reliable
         self.wakes = {}  # by chapter: how long waking a thread on the other core takes by itself, an interval in nanoseconds
         self.handoff_us = None  # a handoff in regular mode, on one core, as table 2 of 1994 has it; None: not measured
         self.handoff_adds_us = None  # what one adds to the shortest round trip on one core, an interval; None: not measured
@@ -49,30 +49,30 @@ class Lab:
         return ["--cores", ",".join(self.far.cores), *self.far.of_pair()] if self.far else ["--cores", self.cores]
 
     def apart(self):
-        """Where ends() are, in words."""
+        """Returns a text on the placement of ends()."""
         if self.far is None:
             return "a core for each host"
         return f"{'a machine for each host' if self.far.are_two else self.far.ends}, over {self.far.links[0]}"
 
     def hosts(self):
-        """What hosts are, in words."""
+        """Returns a text on what hosts are."""
         return f"programs on {self.far.ends}, unless both are on one core or joined by virtio" if self.far else "two programs on one machine"
 
     def graph(self, name):
         return os.path.join(ROOT, "graphs", name)
 
     def once(self, what, measure):
-        """measure()'s result, or the one kept by the interrupted report that is resumed."""
+        """Returns measure()'s result, or the one that a resumed report has kept."""
         found = self.journal.once([self.chapter, *what], measure) if self.journal else measure()
         self.lines_ns += lines_of(found)
         return found
 
     def kept(self, what):
-        """All results kept under this name, which are then gone."""
+        """Removes and returns all results kept under this name."""
         return self.journal.kept.pop(journal.text_of([self.chapter, *what]), []) if self.journal else []
 
     def run(self, program, *arguments):
-        """The document that a program of the build directory writes."""
+        """Returns the document that a program of the build directory writes."""
         return self.once([program, *arguments], lambda: self.run_now(program, *arguments))
 
     def run_now(self, program, *arguments):
@@ -84,7 +84,7 @@ class Lab:
             return json.load(file)
 
     def run_for_stdout(self, program, *arguments):
-        """The document of a program that writes it to its standard output."""
+        """Returns the document that a program writes to its standard output."""
         return self.once([program, *arguments], lambda: self.run_for_stdout_now(program, *arguments))
 
     def run_for_stdout_now(self, program, *arguments):
@@ -95,7 +95,7 @@ class Lab:
         return json.loads(done.stdout)
 
     def script(self, name, *arguments):
-        """The document of a program in experiments/."""
+        """Returns the document of a program in experiments/."""
         return self.once([name, *arguments], lambda: self.script_now(name, *arguments))
 
     def script_now(self, name, *arguments):
@@ -111,7 +111,7 @@ class Lab:
         return self.run("xk", "bench", what, *arguments)
 
     def floor_asleep_ns(self, cores):
-        """A message there and back with nothing but DPDK, and ends that sleep."""
+        """Returns a round trip with DPDK alone and ends that sleep."""
         run = self.run_for_stdout(FLOOR, "--cores", cores, "--rounds", str(self.rounds(1000, 100)), "--sleep")
         return run["rtt_ns"]["p50"]
 
@@ -134,13 +134,13 @@ class Lab:
 
 
 def lines_of(found):
-    """What a cache line took between the cores, before and after a program that has measured it."""
+    """Returns a cache line's times between the cores, before and after a program that measured them."""
     document = found.get("document", found) if isinstance(found, dict) else {}
     return [ns for ns in document.get("machine", {}).get("cache_line_ns", {}).values() if ns]
 
 
 def patience(program, arguments):
-    """Options: other programs may have the processors for many seconds, and a report must not end because its client hears nothing."""
+    """Returns options with long timeouts: other programs may hold the processors for seconds, and that must not end a report."""
     if program not in CLIENTS:
         return []
     client = CLIENTS[program]
@@ -160,12 +160,12 @@ def median(values):
 
 
 def interval(values):
-    """The median of a figure's repetitions, between the lowest and the highest of them."""
+    """Returns the median of a figure's repetitions, with the lowest and the highest."""
     return {"low": min(values), "median": median(values), "high": max(values)}
 
 
 def quotients(some, others):
-    """What some are in times of others, within each repetition."""
+    """Returns the ratios of some to others within each repetition."""
     return interval([a / b if b else float("inf") for a, b in zip(some, others)])
 
 
@@ -211,7 +211,7 @@ class Trips:
         return interval([run["rtt_ns"]["p50"] / 1000 for run in self.runs[key]])
 
     def saved_us(self, slower, faster):
-        """What the one takes more than the other, from differences within each repetition."""
+        """Returns how much longer the slower takes, from differences within each repetition."""
         return interval(self.each_saved_us(slower, faster))
 
     def each_saved_us(self, slower, faster):
@@ -232,11 +232,11 @@ class Trips:
         return sum(run[count][end] for run in self.runs[key])
 
 
-# ---- what an experiment has to say ----
+# ---- sections of the report ----
 
 
 def is_saved(saved):
-    """Whether something is saved; None: repetitions do not agree on it, or there is no difference in some."""
+    """Returns whether something is saved; None: repetitions disagree, or some have no difference."""
     return None if saved["low"] <= 0 <= saved["high"] else saved["low"] > 0
 
 
@@ -276,21 +276,21 @@ SIGNS = "yes: the difference has this sign in every repetition; NO: in none; unc
 
 
 class Section:
-    """A question, its answer, and what the answer stands on."""
+    """A question, its answer, and the checks that support it."""
 
     def __init__(self, name, title, question, virtual=False, across=False):
         self.name = name
         self.title = title
         self.question = question
-        self.answer = ""  # a sentence or two, for the page's beginning
-        self.why = ""  # what may explain checks that fail
+        self.answer = ""  # a sentence or two for the top of the page
+        self.why = ""  # possible explanation of failed checks
         self.parts = []  # ("text", words), ("table", title, head, rows, note), ("plot", title, draw, seen, small), ("graph", title, file, labels)
         self.virtual = virtual  # what bears the answer is on virtual time, which nobody disturbs
         self.across = across  # checks are about times across cores, unless they say otherwise
         self.compared = []  # (what, here, then, the check on it, or why there is none)
         self.checks = []
         self.unchecked = []  # (published figures that no check is about, why)
-        self.disturbed = []  # sentences on what disturbed it
+        self.disturbed = []  # sentences on disturbances
         self.line_ns = None  # (least, greatest) time of a cache line between the cores meanwhile
         self.data = {}
 
@@ -307,7 +307,7 @@ class Section:
             raise Failed(f"{self.name}: no check covers the published figures of \"{title}\"")
         if unchecked:
             self.unchecked.append((title, unchecked))
-        self.parts.append(("table", title, head, rows, " ".join(filter(None, (checked and f"Judged: {checked}.", unchecked and f"Not judged: {unchecked}.")))))
+        self.parts.append(("table", title, head, rows, " ".join(filter(None, (checked and f"Checked: {checked}.", unchecked and f"Not checked: {unchecked}.")))))
 
     def compare(self, what, here, then, agrees, bears=False, **more):
         """A row of what was found here, beside what was published. agrees, bears, more: as of check(); or why nothing can be told, in words."""
@@ -315,7 +315,7 @@ class Section:
             self.unchecked.append((what, agrees))
         else:
             self.check(agrees, f"{what}: {here}; published {then}.", bears, **more)
-        self.compared.append((what, here, then, f"not judged: {agrees}" if isinstance(agrees, str) else self.checks[-1]))
+        self.compared.append((what, here, then, f"not checked: {agrees}" if isinstance(agrees, str) else self.checks[-1]))
 
     def plot(self, title, draw, seen="", small=False):
         """draw(axes) is called with matplotlib's. seen: what is to be seen in it, if the answer is confirmed. small: beside others like it."""
@@ -334,7 +334,7 @@ class Section:
                             "across": self.across if across is None else across})
 
     def check_saved(self, saved, words, bears=True, across=None):
-        """Whether something is saved."""
+        """Adds a check of whether something is saved."""
         self.check(is_saved(saved), words, bears, SIGNS, across)
 
     def jumped(self):
@@ -359,11 +359,11 @@ class Section:
         return [sum(agrees is each for each in counted) for agrees in AGREES]
 
     def checks_document(self):
-        """The checks for the JSON: `agrees` as they count, `by_figures` what their figures alone say."""
+        """Returns the checks for the JSON: `agrees` is the counted verdict, `by_figures` that of the figures alone."""
         return [check | {"agrees": self.counted(check), "by_figures": check["agrees"]} for check in self.checks]
 
     def compared_rows(self):
-        """The rows of what was compared, in words."""
+        """Returns the compared rows as texts."""
         return [(*row, told if isinstance(told, str) else AGREES[self.counted(told)]) for *row, told in self.compared]
 
     def verdict(self):
@@ -380,11 +380,11 @@ class Section:
         return None if None in bearing or agree < disagree + unclear else True
 
     def verdict_text(self):
-        """In a word or three."""
+        """Returns the verdict as a short text."""
         return IN_PART if self.verdict() and self.counts()[0] < len(self.checks) else VERDICTS[self.verdict()]
 
     def contradiction(self):
-        """Which checks contradict the answer, in words."""
+        """Returns a text on the checks that contradict the answer."""
         bearing, (agree, disagree, _) = self.bearing(), self.counts()
         failed = [check["text"] for check in bearing if self.counted(check) is False]
         words = []
@@ -396,7 +396,7 @@ class Section:
         return " ".join(words)
 
     def answer_text(self):
-        """The answer, but what the run contradicts is not given as one."""
+        """Returns the answer; if the run contradicts it, returns the contradiction and what was measured."""
         if self.verdict() is False:
             return f"{self.contradiction()} (Measured: {self.answer}){' ' * bool(self.why)}{self.why}"
         if self.verdict() is None and self.disturbed:

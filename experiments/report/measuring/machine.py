@@ -1,4 +1,4 @@
-"""machine.py - what the experiments ran on, and whether they had it for themselves."""
+"""machine.py - the machine that the experiments ran on, and disturbances by other programs."""
 import contextlib
 import json
 import os
@@ -8,7 +8,7 @@ import time
 
 import lab as labs
 
-OTHERS_PERCENT = 10  # of a processor, used by other programs meanwhile: more is told
+OTHERS_PERCENT = 10  # of a processor: use by other programs above this is reported
 FLOOR_ROUNDS = (20000, 2000)  # and with --quick
 
 
@@ -23,14 +23,14 @@ class Machine:
         self.sections = {}
 
     def take_floor(self):
-        """A message there and back with nothing but DPDK, polling; and a cache line's time, before and after."""
+        """Measures a round trip with DPDK alone, polling, and a cache line's time before and after."""
         self.lab.chapter = "machine"
         run = self.lab.run_for_stdout(labs.FLOOR, "--cores", self.lab.cores, "--rounds", str(self.lab.rounds(*FLOOR_ROUNDS)))
         self.floors.append({"rtt_ns": run["rtt_ns"], "cache_line_ns": run["machine"]["cache_line_ns"]})
 
     @contextlib.contextmanager
     def watched(self, name):
-        """What other programs use of the processors while an experiment is made, and what a cache line takes: from the last time before it."""
+        """Watches other programs' use of the processors and a cache line's time during an experiment, from the last reading before it."""
         lines = max(0, len(self.lab.lines_ns) - 1)
         there, before, started = self.busy_there_percent(), others_s(), time.monotonic()
         self.lab.chapter = name
@@ -39,7 +39,7 @@ class Machine:
             lasted = time.monotonic() - started
             return {"seconds": lasted, "others_percent": max(0.0, 100 * (others_s() - before) / lasted, there, self.busy_there_percent())}
 
-        parts = self.lab.kept(["interrupted"])  # what was measured before this is gone on with may have been disturbed, too
+        parts = self.lab.kept(["interrupted"])  # the interrupted part may have been disturbed, too
         try:
             yield
         except BaseException:
@@ -57,14 +57,14 @@ class Machine:
             self.lab.disturbed.append(f"{name}: other programs used {others:.0f} % of a processor meanwhile")
 
     def busy_there_percent(self):
-        """What programs use of a processor of the other machine in a second in which none of ours runs; of one machine, 0: the other count has them."""
+        """Returns the use of the other machine's processors in a second without programs of ours; 0 on one machine, which is counted otherwise."""
         if self.lab.far is None or not self.lab.far.are_two:
             return 0.0
         before, after = map(busy_s, self.lab.far.output("head -1 /proc/stat; sleep 1; head -1 /proc/stat").splitlines())
         return 100 * (after - before)
 
     def facts(self):
-        """(what, value) for the page."""
+        """Returns (what, value) rows for the page."""
         machine = self.doctor["machine"]
         checks = {name: check["text"] for name, check in self.doctor["checks"].items()}
         bare = [floor["rtt_ns"]["p50"] for floor in self.floors]
@@ -97,7 +97,7 @@ class Machine:
 
 
 def processor():
-    """This machine's by its name and, where the system has them, the numbers of its model, because a virtual machine's name may be of many."""
+    """Returns this machine's name with its model's numbers where known, because one name of a virtual machine may stand for several models."""
     with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
         facts = dict(map(str.strip, line.split(":", 1)) for line in file.read().split("\n\n", maxsplit=1)[0].splitlines() if ":" in line)
     words = [facts.get("model name", ""), *(f"{what} {facts[key]}" for what, key in (("family", "cpu family"), ("model", "model"), ("stepping", "stepping")) if key in facts)]
@@ -110,20 +110,20 @@ def low_high(values):
 
 def busy_s(line):
     """
-    Processor time of everybody, by the system's count, which samples (who often sleeps for a moment is counted for less than it
-    was); and what the machine below has taken for others. line: the first of /proc/stat.
+    Returns the processor time of all programs by the system's count, which samples (short sleepers are undercounted), with the time
+    that the hypervisor took for others. line: the first of /proc/stat.
     """
     user, nice, system, _, _, interrupt, soft, stolen = map(int, line.split()[1:9])
     return (user + nice + system + interrupt + soft + stolen) / os.sysconf("SC_CLK_TCK")
 
 
 def others_s():
-    """Processor time that other programs have had on this machine."""
+    """Returns the processor time of other programs on this machine."""
     with open("/proc/stat", encoding="ascii") as file:
         return busy_s(file.readline()) - ours_s()
 
 
 def ours_s():
-    """Processor time of this program and of all that it has started, as far as they have ended."""
+    """Returns the processor time of this program and of its ended children."""
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     return sum(usage.ru_utime + usage.ru_stime for usage in used)

@@ -1,4 +1,4 @@
-"""real.py - whether this machine agrees with the simulator on when to hand off: two hosts over virtio, three points."""
+"""real.py - compares this machine with the simulator on when to hand off: two hosts over virtio, three points."""
 import contextlib
 import json
 import os
@@ -16,7 +16,7 @@ CLIENT, SERVER = 0, 1
 
 
 def start(lab, end, graph, number, *more):
-    """A host, 0 the client or 1 the server; returns when it stands."""
+    """Starts a host, 0 the client or 1 the server. Returns when it is up."""
     link = lab.far.of_end(end) if lab.far else ["--set", f"port.dev=policies-{os.getpid()}-{number}"]
     core = (lab.far.cores if lab.far else lab.cores.split(","))[end]
     command = [os.path.join(lab.build, "xk"), "run", graph, "--cores", core, "--mode", "ipp", "--driver", "adaptive", *link, *more]
@@ -39,7 +39,7 @@ def end(process):
 
 
 def measure(lab, graph, point, number):
-    """Answers to a client that always waits for one piece of work and, if there are short questions, for one of them."""
+    """Counts answers to a client that always has one request for work outstanding and, with short questions, one of those."""
     work_us, beside = point
     seconds = lab.rounds(0.5, 0.2)
     with tempfile.NamedTemporaryFile("r", suffix=".json") as file:
@@ -59,7 +59,7 @@ def measure(lab, graph, point, number):
 
 @contextlib.contextmanager
 def graph_at_server(lab, graph):
-    """Its name on the machine where the server is."""
+    """Returns the graph's name on the server's machine."""
     if lab.far is None:
         yield graph
         return
@@ -72,7 +72,7 @@ def graph_at_server(lab, graph):
 
 
 def compare(section, lab):
-    """Carries on and hands off in turn; what all together are answered decides."""
+    """Alternates runs without and with handoff; the total of answers decides."""
     rows = []
     repeats = lab.repeats
     with sweeps.Sweep(lab) as sweep, graph_at_server(lab, sweep.marked) as marked:
@@ -86,7 +86,7 @@ def compare(section, lab):
 
 
 def ratios(row):
-    """Of the answers with a handoff to those without."""
+    """Returns the ratios of answers with a handoff to those without."""
     totals = [[run["works"] + run["shorts"] for run in row[policy]] for policy in ("none", "explicit")]
     return labs.interval([b / max(a, 1) for a, b in zip(*totals)])
 

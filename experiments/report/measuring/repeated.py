@@ -1,4 +1,4 @@
-"""repeated.py - quantities that several chapters measure: how well a time can be had again."""
+"""repeated.py - quantities that several chapters measure: how reproducible times are."""
 import lab as labs
 import published
 import waits
@@ -7,7 +7,7 @@ SIZES = (published.SIZES[0], published.SIZES[-1])
 
 
 def median_us(repetitions, *key):
-    """Of a chapter's repetitions, the runs of this key."""
+    """Returns the interval of this key's runs over a chapter's repetitions, in microseconds."""
     return labs.interval([run["rtt_ns"]["p50"] / 1000 for runs in repetitions for run in runs if labs.of_key(run) == key])
 
 

@@ -1,4 +1,4 @@
-"""spent.py PID - what a process and those that it has started have used so far, as JSON."""
+"""spent.py PID - prints what a process and its children have used so far, as JSON."""
 import json
 import os
 import re
@@ -12,7 +12,7 @@ def read(path):
 
 
 def of(pid):
-    """Of all their threads: seconds on a processor, voluntary switches; and when."""
+    """Returns processor seconds and voluntary switches of all their threads, and the time."""
     found = {"time_s": 0.0, "switches": 0, "at_s": time.monotonic()}
     for process in (pid, *read(f"/proc/{pid}/task/{pid}/children").split()):
         for task in os.listdir(f"/proc/{process}/task"):

@@ -1,4 +1,4 @@
-"""stamps.py - what a vstamp on each edge of both ends has noted, as round trips and their parts."""
+"""stamps.py - turns the records of a vstamp on each edge of both ends into round trips and their parts."""
 import os
 import re
 import tempfile
@@ -11,20 +11,20 @@ DONE = ("transmit", "sent")
 
 
 def nodes_of(graph):
-    """The vstamps of a graph, the topmost first: its file declares them in that order."""
+    """Returns a graph's vstamps from the top down, which is their order in the file."""
     with open(graph, encoding="utf-8") as file:
         return re.findall(r"^\t(\w+) \[protocol=vstamp", file.read(), re.M)
 
 
 def read(path):
-    """(what a stamp costs in nanoseconds, [(nanoseconds, what)])"""
+    """Returns (a stamp's cost in nanoseconds, [(nanoseconds, what)])."""
     with open(path, encoding="utf-8") as file:
         count, cost = re.search(r"; (\d+) cost (\d+) ns", file.readline()).groups()
         return int(cost) / int(count), [(int(ns), what) for ns, what in map(str.split, file)]
 
 
 def marks_of(nodes, sleeps):
-    """What is stamped from a driver's wake-up until it sleeps again, when one message has come and one goes, in order."""
+    """Returns the marks between a driver's wake-up and its next sleep, in order, when one message arrives and one leaves."""
     port = nodes[-1]
     marks = [(port, what) for what in (AWAKE if sleeps else AWAKE[1:])]
     marks += [(node, "up") for node in reversed(nodes)] + [(node, "down") for node in nodes]
@@ -47,7 +47,7 @@ class End:
 
 
 def cut(stamps, length):
-    """Whole visits only: where something else came between, or nobody slept, there is none."""
+    """Returns whole visits only: none where another message intervened or the driver did not sleep."""
     numbers, wanted = [number for _, number in stamps], list(range(length))
     starts = [at for at, number in enumerate(numbers) if number == 0 and numbers[at:at + length] == wanted]
     return [[ns for ns, _ in stamps[at:at + length]] for at in starts]
@@ -88,7 +88,7 @@ def average(found):
 
 
 def typical(found):
-    """The average of the fifth of a run's trips() in the middle, by how long they took, so that parts add up to what is as good as the median."""
+    """Returns the average of the middle fifth of a run's trips() by duration, so that the parts add up to nearly the median."""
     return average(sorted(found)[len(found) * 2 // 5:len(found) * 3 // 5])
 
 
@@ -125,7 +125,7 @@ class Pool:
             client, server = (End(prefix[end], self.nodes, self.marks) for end in ENDS)
         found = trips(client, server, self.last)
         if len(found) < 5:
-            raise labs.Failed(f"{self.graph}: of {client.begun} round trips {len(found)} are as they should be")
+            raise labs.Failed(f"{self.graph}: of {client.begun} round trips {len(found)} are usable")
         return {"document": document, "costs_ns": [client.cost_ns, server.cost_ns], "begun": client.begun, "trips": len(found), "typical_ns": typical(found)}
 
     def fetch(self, lab, there, prefix):

@@ -1,4 +1,4 @@
-"""sweeps.py - a simulated server that is asked for work and short questions, at many points of a sweep: policies-net.dot."""
+"""sweeps.py - a simulated server with requests for work and short questions, at many points of a sweep (policies-net.dot)."""
 import concurrent.futures
 import os
 import subprocess
@@ -12,13 +12,13 @@ GRAPH = os.path.join(HERE, "policies.dot")
 MARK = ("vwork -> udp;", "vwork -> udp [handoff=explicit];")
 SERVER = "0a000001"
 ASKERS = {"0a000002": "patient", "0a000003": "hasty"}
-DRAIN_MS = 300  # after the last question, for what still waits
+DRAIN_MS = 300  # after the last question, to answer the waiting ones
 WORK_RATE_MAX = 100000
 PIECES = 100  # checkpoints, where there are any
 
 
 class Sweep:
-    """Runs points, each of which is the keywords of settings(), and remembers what came of them."""
+    """Runs points, each a set of keywords of settings(), and keeps their results."""
 
     def __init__(self, lab):
         self.lab = lab
@@ -36,7 +36,7 @@ class Sweep:
         self.work.cleanup()
 
     def of(self, points, begin, end):
-        """What came of each point, for each of so many seeds as there are repetitions; progress goes from begin to end."""
+        """Returns each point's results, one for each seed (as many as repetitions). Progress goes from begin to end."""
         jobs = [(point, seed + 1) for point in points for seed in range(self.lab.repeats)]
         found = []
         with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
@@ -48,7 +48,7 @@ class Sweep:
 
     def settings(self, policy="none", work_us=0, load=0.5, shorts=20000, budget_us=None, resume=None, tail=0, checkpoints=0,
                  wait_us=0, after=False, ms=None):
-        """The options of xk run, and for how long is asked. load: the share of the processor that the work takes; after:
+        """Returns the options of xk run and the duration of the load. load: the work's share of the processor; after: work
         behind the last crossing."""
         rate = work_rate(work_us, load)
         ms = ms or min(200, 1000 * self.lab.rounds(8000, 2000) // (rate + shorts))
@@ -93,11 +93,11 @@ def work_rate(work_us, load):
 
 
 def counts(said):
-    """The server's column: thread_switches and so on; a row of zeros is left out."""
+    """Returns the server's column: thread_switches and so on. Rows of zeros are missing."""
     rows = [line.split() for line in said.splitlines()]
     heads = next((row for row in rows if "server" in row), None)
     if heads is None:
-        raise labs.Failed(f"xk run tells no counts of the server: {said.strip()[-400:]}")
+        raise labs.Failed(f"xk run printed no counters of the server: {said.strip()[-400:]}")
     column = 1 + heads.index("server")
     found = {row[0]: int(row[column]) for row in rows if len(row) == 1 + len(heads) and row[column].isdigit()}
     names = ("thread_switches", "handoffs_explicit", "handoffs_implicit", "handoffs_time", "fallbacks", "overruns", "full")
@@ -105,8 +105,8 @@ def counts(said):
 
 
 class Trace:
-    """Round trips from the lines of a trace. The server answers each asker's questions in order, or (work that was handed
-    off) not: what all together have waited is the same."""
+    """Round trips from the lines of a trace. The server answers each client's questions in order, except work that was handed
+    off; the total waiting time is the same."""
 
     def __init__(self, seconds):
         self.seconds = seconds
@@ -122,7 +122,7 @@ class Trace:
         return self.result()
 
     def see(self, at, host, event, header):
-        """A frame of which this is the IP header."""
+        """Takes a frame with this IP header."""
         identifier, source = header[8:12], header[24:32]
         if host in self.waiting and event == "sent":
             self.waiting[host][identifier] = at

@@ -1,4 +1,4 @@
-"""waits.py - what a handoff at the client changes between two cores, of which each halts while it waits for the other."""
+"""waits.py - the effect of a handoff at the client between two cores that halt while they wait for each other."""
 import contextlib
 import os
 import subprocess
@@ -15,7 +15,7 @@ COMPARED = ("client", "none")  # handoffs
 PARTS = {"client": "the client, awake, until it rings", "client_bell": "the client's doorbell", "server": "the server, awake, until it rings",
          "server_bell": "the server's doorbell", "wake": "waking, both ways", "total": "round trip"}
 SYSTEM = ("client_bell", "server_bell", "wake")
-WORKLOAD = os.path.join("experiments", "endpoints", "workload")  # computes until it is killed
+WORKLOAD = os.path.join("experiments", "endpoints", "workload")  # computes until killed
 SIZE = 1
 HALT, AWAKE = "cores that halt", "cores kept awake by programs of idle priority"
 WHY = {True: "It saves because the other side is rung later, whoever rings.", False: "It saves by its thread, and not because the other side is rung later.",
@@ -23,7 +23,7 @@ WHY = {True: "It saves because the other side is rung later, whoever rings.", Fa
 
 
 class End:
-    """Its visits, whoever sends: when it woke, began to send and had sent; in how many its driver was asleep again before that."""
+    """An end's visits, whichever thread sends: when it woke, began to send and had sent; and in how many its driver slept before that."""
 
     def __init__(self, path):
         self.visits, self.slept, visit, slept = [], 0, [], False
@@ -45,14 +45,14 @@ def options_of(lab, way, work_ns, rounds):
 
 
 def parts(lab, options):
-    """The parts of a typical round trip, in nanoseconds, as means of the fifth in the middle."""
+    """Returns the parts of a typical round trip in nanoseconds, as means of the middle fifth."""
     with tempfile.TemporaryDirectory() as work:
         files = {end: os.path.join(work, end) for end in stamps.ENDS}
         lab.run_now("udptest", *options, *(f"--set={end}:s_port.file={file}" for end, file in files.items()))
         ends = [End(file) for file in files.values()]
     found = sorted(stamps.trips(*ends, 2))
     if len(found) < 5:
-        raise labs.Failed(f"udptest {' '.join(options)}: {len(found)} round trips are as they should be")
+        raise labs.Failed(f"udptest {' '.join(options)}: {len(found)} round trips are usable")
     total, wake, client, server = zip(*found[len(found) * 2 // 5:len(found) * 3 // 5])
     (client, client_bell), (server, server_bell) = stamps.mean(client), stamps.mean(server)
     total, wake = stamps.mean(zip(total, wake))
@@ -62,7 +62,7 @@ def parts(lab, options):
 
 @contextlib.contextmanager
 def awake(lab):
-    """Keeps the cores from halting: on each computes a program that others need not wait for."""
+    """Keeps the cores from halting with a program of idle priority on each."""
     programs = [subprocess.Popen(["taskset", "-c", core, "chrt", "--idle", "0", os.path.join(lab.build, WORKLOAD), "--times", "0"],
                                  stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL, preexec_fn=die_with_parent) for core in lab.cores.split(",")]
     try:
@@ -74,12 +74,12 @@ def awake(lab):
 
 
 def whole_ns(lab, options):
-    """A round trip's median, without stamps."""
+    """Returns a round trip's median without stamps."""
     return lab.run_now("udptest", *options)["runs"][0]["rtt_ns"]["p50"]
 
 
 def measure(lab):
-    """({way: parts of each repetition}, {where: {way: round trips in nanoseconds}}, Trips of drivers that poll): ways take turns."""
+    """({way: parts of each repetition}, {where: {way: round trips in nanoseconds}}, Trips of polling drivers). The variants alternate."""
     rounds = lab.rounds(2000, 100)
     found, whole, polling, work_ns = {way: [] for way in VARIANTS}, {where: {way: [] for way in VARIANTS} for where in (HALT, AWAKE)}, [], 0
     for turn in range(1 if lab.brief else lab.repeats):
@@ -99,7 +99,7 @@ def measure(lab):
 
 
 def more(found, parts_of, way="none", than="client"):
-    """What these parts take more one way than another, in microseconds."""
+    """Returns how much longer these parts take in one variant than in another, in microseconds."""
     return labs.interval([sum(run[part] - other[part] for part in parts_of) / 1000 for run, other in zip(found[way], found[than])])
 
 

@@ -1,4 +1,4 @@
-"""hero.py - the report in one figure, and which answers stand beside it."""
+"""hero.py - the report in one figure, and the answers beside it."""
 import lab as labs
 import looks
 
@@ -13,7 +13,7 @@ def can(named):
 
 
 def draw(axes, named):
-    """From the experiment with datagrams: both placements of the hosts, and DPDK alone, which took its turn, on one core."""
+    """Draws the experiment with datagrams: both placements of the hosts, and DPDK alone on one core, measured in turn."""
     found = named["fragments"].trips
     place, ticks = 0, []
     for trips in found:

@@ -1,4 +1,4 @@
-"""looks.py - one colour for one thing, in every figure; told apart without colour, too."""
+"""looks.py - one style for each thing in all figures, distinguishable without colour."""
 
 REGULAR, IPP, HANDOFF, OTHER = "#8a929c", "#2f6db5", "#c0392b", "#5b8c5a"
 FLOOR = {"linestyle": "--", "linewidth": 1.2, "color": "#010203"}
@@ -7,7 +7,7 @@ DRIVERS = {"interrupt": (IPP, "o", "-"), "adaptive": (OTHER, "D", "-."), "poll":
 
 
 def bar(mode, handoff):
-    """How a bar of a mode looks."""
+    """Returns the style of a mode's bar."""
     if mode == "regular":
         return {"color": REGULAR}
     if handoff in ("-", "none", "graph"):
@@ -17,6 +17,6 @@ def bar(mode, handoff):
 
 
 def error(values):
-    """matplotlib's form of what intervals reach beyond their medians."""
+    """Returns the error bars of intervals in matplotlib's form."""
     return [[v["median"] - v["low"] for v in values], [v["high"] - v["median"] for v in values]]
 

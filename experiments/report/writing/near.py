@@ -1,32 +1,32 @@
-"""near.py - whether what was found is near what was published. An interval that reaches across a limit tells nothing: None."""
+"""near.py - whether results are near the published ones. An interval that crosses a limit decides nothing: None."""
 NEAR = 0.15  # of a ratio or a prediction: the papers' own models miss their measurements by as much (3.30 for 4.0, of scaling)
 POINTS = 0.10  # of a share, which is a part of a whole: less than the smallest saving that was published (13 %, of userlevel)
 
 
 def within(found, low, high):
-    """Whether an interval is within limits."""
+    """Returns whether an interval is within limits."""
     if low <= found["low"] and found["high"] <= high:
         return True
     return False if found["high"] < low or found["low"] > high else None
 
 
 def near(found, *published):
-    """Whether an interval of ratios is near a published one, or near the range of several."""
+    """Returns whether an interval of ratios is near a published one, or near the range of several."""
     return within(found, min(published) * (1 - NEAR), max(published) * (1 + NEAR))
 
 
 def near_share(found, *published):
-    """Whether an interval of shares is near a published one, or near the range of several."""
+    """Returns whether an interval of shares is near a published one, or near the range of several."""
     return within(found, min(published) - POINTS, max(published) + POINTS)
 
 
 def exactly(value):
-    """The interval of a figure that is counted or computed."""
+    """Returns the interval of a counted or computed figure."""
     return {"low": value, "median": value, "high": value}
 
 
 def all_of(verdicts):
-    """Whether all agree."""
+    """Returns whether all verdicts agree."""
     verdicts = list(verdicts)
     return False if False in verdicts else None if None in verdicts else True
 

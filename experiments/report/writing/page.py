@@ -1,4 +1,4 @@
-"""page.py - what the experiments found, as files: one page of HTML with its pictures, and beside it JSON and CSV."""
+"""page.py - writes the results of the experiments: an HTML page with its pictures, and JSON and CSV files."""
 import csv
 import html
 import io
@@ -38,7 +38,7 @@ ranges say (see <a href="#repeated">Measured more than once</a>). Nothing is cor
 <p>Times are full round trips, unless half of one is named. What one configuration saves, and how many times as long it takes, is computed within
 each repetition; shown are the median and the range of these, which need not be the difference or quotient of two medians. A percentage saved is of
 the slower round trip. In <code>measured.jsonl</code>, the n-th line of a name is its n-th repetition.</p>
-<h3>What a check says, and an answer</h3>
+<h3>Verdicts of checks and answers</h3>
 <ul>
 <li><b>Of a difference</b>: yes, if it has the stated sign in every repetition; NO, if the opposite one in every repetition; otherwise unclear, also where
 there is none in one.</li>
@@ -55,7 +55,7 @@ others do not. <b>Confirmed</b>: all say yes. Where the time of a cache line jum
 is marked {undecided}, and beside that stands what its figures alone would say (in the JSON, <code>by_figures</code>).</p>
 <h3>Threats to validity</h3>
 <ul>
-<li>The machines of 1993 to 2001 were slower, and not all of their parts by as much: compare shapes and ratios, not microseconds.</li>
+<li>The machines of 1993 to 2001 were slower, and not all of their parts by as much: compare curves and ratios, not microseconds.</li>
 <li>Hosts are {hosts}. Across two cores, most of a round trip is waking a
 halted processor; on one core nothing has to be woken. So both are shown.</li>
 <li>A "driver" is a thread that sleeps until an event descriptor is written to, not an interrupt handler of a kernel.</li>
@@ -307,8 +307,8 @@ def measured_again(page, found):
     if not found:
         return ""
     rows = [(row["what"], "; ".join(f"{chapter}: {labs.spread(us)}" for chapter, us in row["found"].items()), f"{row['ratio']:.2f}") for row in found]
-    return ('<section id="repeated"><h2>Measured more than once</h2><p>What several chapters measure, each for itself, minutes apart: how well a time can be had again, '
-            "which the range of one chapter's repetitions does not tell. Checks compare what was measured in turn within one chapter, but for the one of a wake-up.</p>"
+    return ('<section id="repeated"><h2>Measured more than once</h2><p>Quantities that several chapters measure, each for itself and minutes apart. They show how reproducible a time is, '
+            "which the range of one chapter's repetitions does not. Checks compare what was measured in turn within one chapter, but for the one of a wake-up.</p>"
             + page.table("The same quantity in several chapters, in microseconds", ("", "median, and range of its repetitions", "greatest median, in times of the least"), rows)
             + "</section>\n")
 
@@ -330,7 +330,7 @@ def summary(sections):
     for words, texts in found.items():
         items = "".join(f'<li><a href="#{section.name}">{text_of(section.title)}</a><ul>{"".join(mine)}</ul></li>' for section in sections
                         if (mine := [f"<li>{text}</li>" for one, text in texts if one is section]))
-        head = f"{len(texts)} of {count} checks {words}" if words else f"{len(texts)} comparisons with published figures are not judged"
+        head = f"{len(texts)} of {count} checks {words}" if words else f"{len(texts)} comparisons with published figures are not checked"
         lists.append(f"<details><summary>{head}</summary><ul>{items}</ul></details>" if texts else f"<p>{head}</p>")
     met = "".join(f'<li><a href="#{section.name}">{text_of(section.title)}</a>: {section.line_ns[0]} to {section.line_ns[1]} ns</li>'
                   for section in sections if section.jumped())

@@ -1,4 +1,4 @@
-"""trips.py - tables and plots of round trips, as several experiments have them."""
+"""trips.py - tables and plots of round trips for several experiments."""
 import lab as labs
 import looks
 import near
@@ -10,12 +10,12 @@ def comma(numbers):
 
 
 def measure(lab, program, *arguments, floor=False):
-    """(apart, together): the same on two cores, or two machines, and on one core."""
+    """Returns (apart, together): the measurement on two cores or machines, and on one core."""
     return lab.trips(program, *arguments, floor=floor), lab.trips(program, *arguments, together=True, floor=floor)
 
 
 def data(found):
-    """What the run has measured, for its JSON: every repetition."""
+    """Returns every repetition's measurements, for the JSON."""
     return {"machine": found.machine, "repetitions": [document["runs"] for document in found.documents], "floors_ns": found.floors}
 
 
@@ -32,7 +32,7 @@ def tie_here_us(handoff_us):
 
 
 def tie_rule(handoff_us):
-    """The rule for pairs. handoff_us: this machine's; None: it was not measured."""
+    """Returns the rule for pairs. handoff_us: this machine's; None: not measured."""
     here = f"here {tie_here_us(handoff_us):.2f} us, of {handoff_us:.2f}" if handoff_us else "here not known, because this run has no chapter on handoffs, so that ties are unclear"
     return ("a tie is a difference of less than a third of a handoff in regular mode, as table 2 has it, on both sides: "
             f"then {TIE_US} us, of {published.TABLE2['regular']}; {here}. A published tie agrees if the whole range of the difference is a tie here, and does not if none of it is. "
@@ -96,37 +96,37 @@ def order(found, one, other, size, was_one, was_other):
 
 
 def handed(found, key):
-    """What was handed off in a run's rounds, at both ends together: (words, whether there was anything)."""
+    """Returns the handoffs of a run's rounds at both ends together: (text, whether there were any)."""
     runs = found.runs[key]
     handoffs, rounds = (sum(counts) for counts in zip(*((sum(run["handoffs"].values()), run["rounds"]) for run in runs)))
     return f"{handoffs or 'no'} handoffs in {rounds} round trips", handoffs > 0
 
 
 def frames(found, key):
-    """Frames that arrived at both ends, as words on an edge: nothing that is handed off."""
+    """Returns the frames that arrived at both ends as text on an edge, not marked as a handoff."""
     runs = found.runs[key]
     return f"{sum(run['fragments'] for run in runs)} frames arrived", False
 
 
 def was_saved(table, sizes, size, slower, faster):
-    """What was published of the difference, in microseconds."""
+    """Returns the published difference in microseconds."""
     place = sizes.index(size)
     return table[slower][place] - table[faster][place]
 
 
 def compare_saved(section, found, table, sizes, slower, faster, words):
-    """What the one takes less than the other, here and then; words: what saves it."""
+    """Compares the saving here with the published one. words: what saves it."""
     for place, size in enumerate(sizes):
         saved, was = found.saved_us((*slower, 1, size), (*faster, 1, size)), was_saved(table, sizes, size, slower, faster)
         part = saved["median"] / found.median_us(*slower, 1, size)["median"]
         section.compare(f"{labs.bytes_of(size)}: that {words} saves time of a round trip, {found.where}", f"{labs.spread(saved)} us, {part:.0%}",
                         f"{was} us, {was / table[slower][place]:.0%}", labs.is_saved(saved), bears=True, rule=labs.SIGNS, across=found.is_across)
-    compare_shape(section, found, table, sizes, slower, faster, words)
+    compare_dependence_on_size(section, found, table, sizes, slower, faster, words)
     section.why = why_by_size(found, sizes, slower, faster)
 
 
 def each_saved(found, sizes, slower, faster):
-    """What is saved at each size, by repetition."""
+    """Returns the saving at each size, by repetition."""
     return list(zip(*(found.each_saved_us((*slower, 1, size), (*faster, 1, size)) for size in sizes)))
 
 
@@ -136,8 +136,8 @@ def most_saved(found, sizes, slower, faster):
     return labs.quotients(map(max, here), map(min, here))
 
 
-def compare_shape(section, found, table, sizes, slower, faster, words):
-    """Whether what is saved depends on the size as little as it did; and, beside the published one, its part of a round trip."""
+def compare_dependence_on_size(section, found, table, sizes, slower, faster, words):
+    """Checks that the saving depends on the size as little as published, and compares its part of a round trip."""
     was = [was_saved(table, sizes, size, slower, faster) for size in sizes]
     here = each_saved(found, sizes, slower, faster)
     whole = list(zip(*([run["rtt_ns"]["p50"] / 1000 for run in found.runs[*slower, 1, size]] for size in sizes)))
@@ -152,12 +152,12 @@ def compare_shape(section, found, table, sizes, slower, faster, words):
 
 
 def switches(run):
-    """The operating system's, of all threads of both ends, for each round trip."""
+    """Returns the operating system's count of switches of all threads of both ends per round trip."""
     return sum(run["process_switches"].values()) / run["rounds"]
 
 
 def why_by_size(found, sizes, slower, faster):
-    """Why what is saved may depend on the size where both hosts share a core, in words."""
+    """Returns a text on why the saving may depend on the size if both hosts share a core."""
     runs = {size: (found.runs[*slower, 1, size], found.runs[*faster, 1, size]) for size in sizes}
     made = " and one of ".join("{} takes {:.1f} or {:.1f}".format(labs.bytes_of(size), *(labs.median([switches(run) for run in of]) for of in runs[size])) for size in (sizes[0], sizes[-1]))
     each = [labs.quotients(found.each_saved_us((*slower, 1, size), (*faster, 1, size)), [switches(a) - switches(b) for a, b in zip(*runs[size])])["median"] for size in sizes]
@@ -170,13 +170,13 @@ def list_of(sizes):
 
 
 def answer_saved(found, table, sizes, slower, faster):
-    """What is saved at each size, here and then, for an answer."""
+    """Returns a text on the saving at each size, here and published, for an answer."""
     medians = ", ".join(f"{found.saved_us((*slower, 1, size), (*faster, 1, size))['median']:.1f}" for size in sizes)
     return f"{medians} us are saved of {list_of(sizes)} (in 1994 {', '.join(str(was_saved(table, sizes, size, slower, faster)) for size in sizes)})"
 
 
 def plot_saved(section, found, rows, sizes):
-    """What each configuration takes less than the first, by size."""
+    """Plots how much less each configuration takes than the first, by size."""
     first, *others = rows
 
     def draw(axes):
