@@ -193,6 +193,8 @@ blasttest_finished(struct messages *messages, int err)
 		t->run.finished(t->run.argument, &result);
 		return;
 	}
+	if (err == 0 && messages->answered == 0)
+		err = -ETIMEDOUT;
 	xk_counter_set(&messages->protocol, BLASTTEST_WHOLE_THERE, t->whole_there);
 	client_report(&messages->protocol, err, (struct client_count){ messages->sent, "sent" },
 		      (struct client_count){ messages->answered, "answered" }, trips, BLASTTEST_RTT_MIN);

@@ -153,6 +153,9 @@ for user in udptest chantest blasttest pingpong; do
 		"$xk" "$@" --set "client.$user.$setting=224.0.0.1"
 done
 
+expect "blasttest without an answer" 1 'client: one of its protocols has reported a failure' \
+	"$xk" run "$work/absent.dot" --link sim --quiet --until 30s --set client.protocols=graphs/blasttest.dot \
+	--set server.protocols=graphs/udptest.dot --set client.blasttest.to=10.77.0.2 --set client.blasttest.count=3
 expect "logptest with too many answers" 1 'client: one of its protocols has reported a failure' \
 	"$xk" run "$work/absent.dot" --link sim --quiet --until 30s --set graph.protocols=graphs/logp.dot \
 	--set client.logptest.peer=10.77.0.2 --set client.logptest.first_answers=1024
