@@ -304,7 +304,7 @@ class Ladder:
             hosts = [self.start_host(rung, size, cable, end, rounds, repeats) for end in (CLIENT, SERVER)]
             try:
                 for host in hosts:
-                    if b" runs at " not in (line := host.stderr.readline()):
+                    if b" stands at " not in (line := host.stderr.readline()):
                         raise Failed(f"{rung} over {cable.link}: {line.decode().strip()}")
                 wait() if wait else time.sleep(seconds)
                 (near, averages), (there, _) = map(self.end_host, hosts)

@@ -71,7 +71,7 @@ def virtio_spawn(options, core, file, *more):
 def virtio_stands(process):
     """Waits until the host is up."""
     line = process.stderr.readline()
-    if " runs at " not in line:
+    if " stands at " not in line:
         raise RuntimeError(line.strip() or "a host ended unexpectedly")
 
 

@@ -101,7 +101,7 @@ serve() {
 	"$@" >/tmp/server 2>&1 &
 	server=$!
 	for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
-		! grep -qE 'serving|runs at' /tmp/server || return 0
+		! grep -qE 'serving|stands at' /tmp/server || return 0
 		sleep 1
 	done
 	echo "FAIL $*: $(tail -n 3 /tmp/server | tr '\r\n' '  ')"

@@ -63,7 +63,7 @@ check "the first journey has four frames" "it has not" \
 for chosen in '' '--link virtio' '--link 0000:01:00.0'; do
 	# shellcheck disable=SC2086 # two words or none
 	expect "a DPDK link is refused: ${chosen:-by default}" 2 \
-		"needs DPDK, which this build is without; .[.]/run build. builds everything.*there are: memory, sim;" \
+		"needs DPDK, which this build lacks; .[.]/run build. builds everything.*This build has: memory, sim;" \
 		"${nobody[@]}" build/udptest $chosen --rounds 10
 done
 expect "another build finds everything done" 0 'built, without DPDK' "${nobody[@]}" "CFLAGS=-O0 -g0" ./run build --sim

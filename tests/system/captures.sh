@@ -149,7 +149,7 @@ counted() {
 standing() {
 	spawn host "$xk" run "$tapped" --set arp.announcements=0 --mode "$1" --threads 2 --json "$work/host.json" --pcap "$work/host.pcapng"
 	local host=$pid
-	within 20 printed host.err 'runs at' || fail "a host" "$(tail -n 3 "$work/host.err")"
+	within 20 printed host.err 'stands at' || fail "a host" "$(tail -n 3 "$work/host.err")"
 	run 60 "$udptest" --client 10.77.0.2 --size 4000 --rounds 300 --mode "$1" --pcap "$work/lone.pcapng"
 	check "$1: a client of a host" "status $status: $(tail -n 3 "$work/err")" [ "$status" -eq 0 ]
 	kill -TERM "$host"

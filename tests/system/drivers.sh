@@ -51,7 +51,7 @@ end_server
 spawn host "$xk" run graphs/icmptest.dot --drivers 2 --cores 0,0 --json "$work/host.json" --pcap "$work/host.pcapng"
 standing=$pid
 check "a host stands with 2 drivers" "$(tail -n 3 "$work/host.err")" \
-	within 20 printed host.err 'runs at .*; 2 drivers, interrupt, mode ipp'
+	within 20 printed host.err 'stands at .*; 2 drivers, interrupt, mode ipp'
 expect "it answers" 0 '' "$icmptest" 10.77.0.2 --drivers 2 --count 20 --interval 2ms --timeout 4s --size 3000
 kill -TERM "$standing"
 await_end "$standing" 20

@@ -10,7 +10,7 @@ echoes=graphs/icmptest.dot
 stand() {
 	spawn host "$xk" run "$@"
 	standing=$pid
-	within 20 printed host.err 'runs at .* ctrl-C ends it' || fail stand "no host: $(tail -n 3 "$work/host.err")"
+	within 20 printed host.err 'stands at .* ctrl-C ends it' || fail stand "no host: $(tail -n 3 "$work/host.err")"
 }
 
 # stood NAME SIGNAL [PATTERN]: checks that the signal ends the host successfully and its counts contain PATTERN.
@@ -138,7 +138,7 @@ for signal in INT TERM; do
 	"$xk" run $echoes >"$work/full" 2>"$work/stuck$signal.err" </dev/null 9>&- &
 	stuck=$!
 	spawned+=("$stuck")
-	within 20 printed "stuck$signal.err" 'runs at' || fail "a second SIG$signal" "no host: $(cat "$work/stuck$signal.err")"
+	within 20 printed "stuck$signal.err" 'stands at' || fail "a second SIG$signal" "no host: $(cat "$work/stuck$signal.err")"
 	kill -$signal "$stuck"
 	sleep 1
 	runs "$stuck" || await_end "$stuck" 0
@@ -152,7 +152,7 @@ rm -f "$XDG_RUNTIME_DIR"/*.sock
 
 # Closing its terminal shuts a host down cleanly, unless it was started with nohup.
 spawn hung env --default-signal=HUP "$xk" run $echoes
-within 20 printed hung.err 'runs at' || fail SIGHUP "no host: $(cat "$work/hung.err")"
+within 20 printed hung.err 'stands at' || fail SIGHUP "no host: $(cat "$work/hung.err")"
 kill -HUP "$pid"
 await_end "$pid" 20
 check "SIGHUP shuts a host down cleanly" "status $status: $(cat "$work/hung.err")" [ "$status" -eq 0 ]
@@ -160,7 +160,7 @@ check "... and it takes its sockets along" "$(ls "$XDG_RUNTIME_DIR")" [ -z "$(ls
 # shellcheck disable=SC2016 # for the inner shell
 spawn deaf bash -c 'trap "" HUP; exec "$@"' deaf "$xk" run $echoes
 deaf=$pid
-within 20 printed deaf.err 'runs at' || fail nohup "no host: $(cat "$work/deaf.err")"
+within 20 printed deaf.err 'stands at' || fail nohup "no host: $(cat "$work/deaf.err")"
 kill -HUP "$deaf"
 sleep 0.3
 check "... but not one started with nohup" "it has ended" runs "$deaf"
@@ -204,7 +204,7 @@ check "... removes what a killed one left" "$(ls "$XDG_RUNTIME_DIR")" \
 for link in virtio tap memif ring; do
 	case $link in
 	ring) wanted=2 said='neither end can run alone' ;;
-	*) wanted=0 said='runs at' ;;
+	*) wanted=0 said='stands at' ;;
 	esac
 	expect "--until on $link" "$wanted" "$said" "$build/xk" run $echoes --link "$link" --end server --until 300ms
 done

@@ -184,7 +184,7 @@ run 30 "$xk" run graphs/net/pair-ethernet10.dot --link sim --until 10ms --pcap -
 check "run NETWORK --pcap -" "$(cat "$work/err")" [ "$(head -c 4 "$work/out" | od -An -tx1)" = " 0a 0d 0d 0a" ]
 check "... prints frames elsewhere" "it does not" grep -q ' sent ' "$work/err"
 spawn capture "$xk" run graphs/udptest.dot --pcap -
-within 20 printed capture.err 'runs at'
+within 20 printed capture.err 'stands at'
 kill -TERM "$pid"
 await_end "$pid" 20
 check "run GRAPH --pcap -" "$(cat "$work/capture.err")" [ "$(head -c 4 "$work/capture.out" | od -An -tx1)" = " 0a 0d 0d 0a" ]

@@ -24,8 +24,8 @@ stand() {
 	spawn host nsenter -t "$ours" -n "$xk" run graphs/host.dot --link "$1" --set port.dev="$2" \
 		--set vnet.address=10.77.0.2/24 --json "$work/host.json" "${@:3}"
 	host=$pid
-	within 30 printed host.err 'runs at|xk run: host'
-	printed host.err 'runs at'
+	within 30 printed host.err 'stands at|xk run: host'
+	printed host.err 'stands at'
 }
 
 fall() {
@@ -194,7 +194,7 @@ if [ -e /dev/net/tun ]; then
 	# address DIRECTORY NAMESPACE: prints the link address of a host on tap0 there.
 	address() {
 		spawn addressed nsenter -t "$1" -n "$xk" run graphs/host.dot --link tap --set port.dev=tap0 "${@:2}"
-		within 30 printed addressed.err 'runs at'
+		within 30 printed addressed.err 'stands at'
 		kill -TERM "$pid"
 		await_end "$pid" 20
 		sed -n 's/.*(\(..:..:..:..:..:..\)).*/\1/p' "$work/addressed.err"

@@ -79,7 +79,7 @@ stand() {
 	# shellcheck disable=SC2046 # words
 	spawn host nsenter -t "$1" -n "$build/xk" run graphs/host.dot $(of_ours "$2") --set "vnet.address=$3" "${@:4}"
 	host=$pid
-	within 30 printed host.err 'runs at' || fail stand "$(tail -n 3 "$work/host.err")"
+	within 30 printed host.err 'stands at' || fail stand "$(tail -n 3 "$work/host.err")"
 }
 
 fall() {

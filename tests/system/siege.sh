@@ -41,7 +41,7 @@ attack() {
 	spawn host nsenter -t "$ours" -n "$build/xk" run "$graph" --link af_packet --set port.dev=x0 \
 		--set vnet.address=10.77.0.1/24 --json "$work/host.json"
 	host=$pid
-	within 30 printed host.err 'runs at' || fail "$1" "no host: $(tail -n 3 "$work/host.err")"
+	within 30 printed host.err 'stands at' || fail "$1" "no host: $(tail -n 3 "$work/host.err")"
 	spawn prober nsenter -t "$linux" -n "$root/tests/system/linux/peer.py" probe br0 10.77.0.1
 	prober=$pid
 	spawn attacker nsenter -t "$enemy" -n "$siege" a0 "$1"

@@ -18,7 +18,7 @@ for program in udptest chantest; do
 	silent+=("$pid")
 done
 spawn server-icmptest "$xk" run graphs/icmptest.dot --set port.dev=icmptest
-within 20 printed server-icmptest.err 'runs at' || fail icmptest "no host"
+within 20 printed server-icmptest.err 'stands at' || fail icmptest "no host"
 silent+=("$pid")
 spawn client-icmptest "$build/icmptest" 10.77.0.2 --set port.dev=icmptest --count 0 --interval 10ms --quiet
 silent+=("$pid")

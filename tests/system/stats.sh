@@ -13,7 +13,7 @@ stand() {
 	shift
 	spawn "$name" "$xk" run "$@"
 	standing=$pid
-	within 20 printed "$name.err" 'runs at .* ctrl-C ends it' || fail stand "no host: $(tail -n 3 "$work/$name.err")"
+	within 20 printed "$name.err" 'stands at .* ctrl-C ends it' || fail stand "no host: $(tail -n 3 "$work/$name.err")"
 }
 
 # ended NAME PID: sends SIGTERM and checks that the process ends successfully.

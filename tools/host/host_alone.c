@@ -188,7 +188,7 @@ host_print_standing(const struct host *host)
 	const char *before = " at ";
 	char text[18];
 
-	fprintf(stderr, "%s: %s runs", options->program, options->graph);
+	fprintf(stderr, "%s: %s stands", options->program, options->graph);
 	for (; attributes_next_address(host->graph, &address); before = ", ")
 		fprintf(stderr, "%s%s", before, address.attribute->value);
 	for (unsigned i = 0; i < host->port_count; i++)

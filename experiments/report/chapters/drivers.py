@@ -74,7 +74,7 @@ def answering(lab, driver):
     with lab.far.start(["sh", "-c", 'echo $$ && exec "$@"', "sh", *host], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         try:
             pid = process.stdout.readline()
-            if " runs at " not in (line := process.stderr.readline()):
+            if " stands at " not in (line := process.stderr.readline()):
                 raise labs.Failed(line.strip() or "the host that answers has ended")
             yield int(pid)
         finally:

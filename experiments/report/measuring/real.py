@@ -23,7 +23,7 @@ def start(lab, end, graph, number, *more):
     pipes = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, "text": True}
     process = lab.far.start(command, **pipes) if lab.far and end == SERVER else subprocess.Popen(command, stdin=subprocess.DEVNULL, **pipes)
     line = process.stderr.readline()
-    if " runs at " not in line:
+    if " stands at " not in line:
         process.kill()
         process.wait()
         raise labs.Failed(line.strip() or "a host has ended")
