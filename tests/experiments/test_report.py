@@ -331,7 +331,7 @@ def check_shapes():
         documents = [{"machine": {}, "runs": [{"mode": mode, "handoff": "none", "threads": 1, "size": size, "rtt_ns": {"p50": 1000 * us}}
                                               for mode, size, us in (("regular", 1, 100), ("regular", 2, 200), ("ipp", 1, 80), ("ipp", 2, 200 - last_us))]}] * 2
         section = labs.Section("name", "title", "question")
-        trips.compare_shape(section, labs.Trips(documents, "here"), {("regular", "-"): (500, 1000), ("ipp", "none"): (400, 900)}, (1, 2), ("regular", "-"),
+        trips.compare_dependence_on_size(section, labs.Trips(documents, "here"), {("regular", "-"): (500, 1000), ("ipp", "none"): (400, 900)}, (1, 2), ("regular", "-"),
                             ("ipp", "none"), "IPP")
         expect([check["agrees"] for check in section.checks] == wanted, f"what is saved of two sizes: 20 and {last_us} us", str(section.checks))
 

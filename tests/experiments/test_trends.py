@@ -55,7 +55,7 @@ def check_instructions(build):
 
 def check_refused(build):
     done = run("/nonexistent", build, "--rounds", "100", "--turns", "1")
-    expect(done.returncode == 1 and "Traceback" not in done.stderr and "nothing can be measured" in done.stderr, "missing programs", done.stderr)
+    expect(done.returncode == 1 and "Traceback" not in done.stderr and "no workload can be measured" in done.stderr, "missing programs", done.stderr)
 
 
 check_judgement()

@@ -106,7 +106,7 @@ crashes() {
 crashes null_session 'in its operation push [(]mistake_push'
 crashes pushes_to_itself 'in its operation push [(]mistake_push < mistake_push'
 crashes null_message 'in its operation pop [(]mistake_pop'
-expect "null_message in udptest" 139 'crash: host "server", protocol "mistake" has used an address' \
+expect "null_message in udptest" 139 'crash: host "server", protocol "mistake" has used an invalid address' \
 	"$udptest" --graph "$graph" --link memory --mode ipp --rounds 20 --set server:mistake.makes=null_message
 
 for list in drops settings lowers fields values; do

@@ -146,7 +146,7 @@ def patience(program, arguments):
     client = CLIENTS[program]
     if "--graph" in arguments:
         with open(arguments[arguments.index("--graph") + 1], encoding="utf-8") as graph:
-            client = re.search("|".join(CLIENTS.values()), graph.read())[0]
+            client = re.search(rf"^\s*({'|'.join(CLIENTS.values())})\b", graph.read(), re.MULTILINE)[1]
     return ["--set", f"{client}.silence=60s"]
 
 
