@@ -109,11 +109,11 @@ fi
 stand af_packet va --mode ipp || fail stand "$(tail -n 3 "$work/host.err")"
 answers "before"
 at "$ours" sh -c 'ip link set va down; ip link set va name vz; ip link set vz up'
-reports "renamed" 'va is called vz now'
+reports "renamed" 'va is now called vz'
 answers "renamed"
 at "$ours" ip link set vz mtu 1400
 at "$linux" ip link set vb mtu 1400
-reports "another MTU" 'MTU of 1400 now \(1500 before\)'
+reports "another MTU" 'MTU of 1400 \(1500 before\)'
 answers "another MTU" 1372 1373 3000
 at "$ours" ip link set vz mtu 1500
 at "$linux" ip link set vb mtu 1500
@@ -124,7 +124,7 @@ reports "no carrier" 'vz is without a carrier'
 at "$linux" ip link set vb up
 reports "a carrier again" 'vz is up'
 at "$ours" ip link set vz address 02:00:00:00:77:78
-reports "another address" 'link address 02:00:00:00:77:78 now'
+reports "another address" 'now has the link address 02:00:00:00:77:78'
 at "$linux" ip neigh flush dev vb
 answers "another address"
 at "$ours" ip link set vz netns "$elsewhere"
