@@ -40,7 +40,7 @@ def main():
             refused(name, file.name, file.name)
             refused(name, "/proc/nowhere cannot be written: No such file", build, "--json", "/proc/nowhere")
         refused("trends", "/proc/nowhere cannot be written: No such file", build, build, "--json", "/proc/nowhere")
-        refused("report/report", "name another place", build, file.name)
+        refused("report/report", "name another path", build, file.name)
     for name in ("ipp1994/tables", "ipp1994/fit"):
         refused(name, "./run build", "--build", "/nonexistent")
         refused(name, "/nonexistent.dot", "--build", build, "--graph", "/nonexistent.dot")
