@@ -636,10 +636,10 @@ int xk_control_protocol_op(struct xk_protocol *self, int op, void *argument);
 
 /*
  * Gets a value, which goes to *argument, or sets one; the compiler checks the argument's type. An operation that a
- * session or protocol does not implement goes to the one below; from the answer to XK_GET_MAX_PACKET and
+ * session or protocol does not know goes to the one below; from the answer to XK_GET_MAX_PACKET and
  * XK_GET_OPT_PACKET, its own header is subtracted. The framework answers from a session's `sends`: lengths, and ends
- * that are printed as hosts or link addresses. Returns 0, or the result of op; -ENOTSUP: op is not implemented below
- * either; other errors: *argument is undefined.
+ * that are printed as hosts or link addresses. Returns 0, or the result of op; -ENOTSUP: neither s or self nor any
+ * protocol below it knows op; other errors: *argument is undefined.
  */
 #define xk_control(s, op, argument) xk_control_op(s, op, op##_ARGUMENT(argument))
 #define xk_control_protocol(self, op, argument) xk_control_protocol_op(self, op, op##_ARGUMENT(argument))
