@@ -19,6 +19,17 @@ def die_with_parent():
     ctypes.CDLL(None).prctl(1, signal.SIGKILL)
 
 
+def await_standing(process):
+    """Waits until a host says on its standard error that it stands, and returns the lines so far: its trace may begin earlier."""
+    lines = []
+    while not lines or " stands at " not in lines[-1]:
+        line = process.stderr.readline()
+        if not line:
+            raise Failed(lines[-1].strip() if lines else "a host has ended unexpectedly")
+        lines.append(line.decode() if isinstance(line, bytes) else line)
+    return lines
+
+
 def error_text(why):
     """Returns an error as text: its object, its reason and a remedy."""
     if isinstance(why, OSError) and why.filename is not None:

@@ -23,7 +23,7 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 sys.dont_write_bytecode = True
 import far as fars
-from programs import Failed, die_with_parent, exit_with, find_and_print
+from programs import Failed, await_standing, die_with_parent, exit_with, find_and_print
 
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 GRAPH = os.path.join(ROOT, "graphs", "pingpong.dot")
@@ -280,13 +280,13 @@ class Ladder:
         return self.start(cable, end, command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0)
 
     @staticmethod
-    def end_host(host):
-        """What it has counted, and the averages of its runs."""
+    def end_host(host, lines):
+        """What it has counted, and the averages of its runs. lines: what has been read of its standard error."""
         host.send_signal(signal.SIGINT)
         out, err = host.communicate(timeout=PATIENCE_S)
         if host.returncode != 0 or not out:
             raise Failed(f"a host ended with status {host.returncode}")
-        return json.loads(out)["host"], [int(ns) for ns in re.findall(r": run \d+: round trips of (\d+) ns", err.decode())]
+        return json.loads(out)["host"], [int(ns) for ns in re.findall(r": run \d+: round trips of (\d+) ns", "".join(lines) + err.decode())]
 
     def exchange(self, rung, size, cable, repeats, wait, longer=1):
         """
@@ -301,13 +301,12 @@ class Ladder:
             return self.exchange_sockets(rung, size, cable, rounds, repeats, wait)
         seconds = min(0.3, rounds * 2e-3) + rounds * repeats * 60e-6
         while True:
-            hosts = [self.start_host(rung, size, cable, end, rounds, repeats) for end in (CLIENT, SERVER)]
+            hosts, lines = [self.start_host(rung, size, cable, end, rounds, repeats) for end in (CLIENT, SERVER)], {}
             try:
-                for host in hosts:
-                    if b" stands at " not in (line := host.stderr.readline()):
-                        raise Failed(f"{rung} over {cable.link}: {line.decode().strip()}")
+                for host in reversed(hosts):  # a server's error says more than its client's, which finds no server
+                    lines[host] = await_standing(host)
                 wait() if wait else time.sleep(seconds)
-                (near, averages), (there, _) = map(self.end_host, hosts)
+                (near, averages), (there, _) = (self.end_host(host, lines[host]) for host in hosts)
             finally:
                 for host in hosts:
                     host.kill()

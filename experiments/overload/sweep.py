@@ -18,7 +18,7 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, ".."))
 
-from programs import exit_with, touch
+from programs import Failed, await_standing, exit_with, touch
 
 LOADS = (10, 25, 50, 75, 90, 100, 110, 125, 150, 200)
 MODES = ("regular", "ipp")
@@ -68,17 +68,10 @@ def virtio_spawn(options, core, file, *more):
         stderr=subprocess.PIPE, text=True)
 
 
-def virtio_stands(process):
-    """Waits until the host is up."""
-    line = process.stderr.readline()
-    if " stands at " not in line:
-        raise RuntimeError(line.strip() or "a host ended unexpectedly")
-
-
 def virtio_end(process):
     process.send_signal(signal.SIGTERM)
     if process.wait(timeout=PATIENCE_S) != 0:
-        raise RuntimeError(process.stderr.read().strip())
+        raise Failed(process.stderr.read().strip())
 
 
 def virtio_measure(options, mode, rate):
@@ -86,11 +79,11 @@ def virtio_measure(options, mode, rate):
     with tempfile.NamedTemporaryFile("r") as server_json, tempfile.NamedTemporaryFile("r") as load_json:
         server = virtio_spawn(options, cores[-1], server_json.name, "--mode", mode, "--set", "work.up=10us")
         try:
-            virtio_stands(server)
+            await_standing(server)
             load = virtio_spawn(options, cores[0], load_json.name, "--end", "client", "--set", "traffic.peers=10.77.0.2",
                                 "--set", "udptest.peer=10.77.0.2", "--set", "traffic.rate=%d" % rate,
                                 "--set", "traffic.stop=%dms" % (options.seconds * 1000))
-            virtio_stands(load)
+            await_standing(load)
             time.sleep(options.seconds)
             virtio_end(load)
             virtio_end(server)

@@ -55,17 +55,23 @@ xk_dpdk_socket_path(const char *socket, char *path, size_t path_size, char *why,
 	return -ENAMETOOLONG;
 }
 
-/* Writes the name of an end's claim, which is the same for every spelling of the path. Returns 0 or -errno. */
+/*
+ * Writes the name of an end's claim, which is the same for every spelling of the path. The directory is known by its inode:
+ * in two mount namespaces, one path may name two. Returns 0 or -errno.
+ */
 static int
 dpdk_socket_claim_name(const char *path, const char *end, char name[DPDK_SOCKET_CLAIM])
 {
-	char directory[PATH_MAX], whole[PATH_MAX + 128];
+	char directory[PATH_MAX], whole[PATH_MAX];
 	const char *slash = strrchr(path, '/');
+	struct stat status;
 
-	snprintf(whole, sizeof(whole), "%.*s", slash == NULL ? 1 : (int)(slash - path + 1), slash == NULL ? "." : path);
-	if (realpath(whole, directory) == NULL)
+	snprintf(directory, sizeof(directory), "%.*s", slash == NULL ? 1 : (int)(slash - path + 1),
+		 slash == NULL ? "." : path);
+	if (stat(directory, &status) != 0)
 		return -errno;
-	snprintf(whole, sizeof(whole), "%s/%s", directory, slash == NULL ? path : slash + 1);
+	snprintf(whole, sizeof(whole), "%llx:%llx/%s", (unsigned long long)status.st_dev,
+		 (unsigned long long)status.st_ino, slash == NULL ? path : slash + 1);
 	snprintf(name, DPDK_SOCKET_CLAIM, "%s-%016llx", end, (unsigned long long)dpdk_hash(whole));
 	return 0;
 }

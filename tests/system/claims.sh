@@ -64,6 +64,15 @@ for link in virtio memif; do
 	await_end "$pid" 20
 	check "$link: a second server is refused" "status $status" \
 		printed "second-$link.err" "another server has $open/$link.sock"
+	if unshare -m mount -t tmpfs none "$open" 2>/dev/null; then
+		spawn "elsewhere-$link" unshare -m sh -c 'mount -t tmpfs none "$0" && exec "$@"' "$open" \
+			"$udptest" --server --link $link --set "port.dev=$open/$link.sock"
+		elsewhere=$pid
+		check "$link: ... but not where its directory is another one" "$(tail -n 3 "$work/elsewhere-$link.err")" \
+			within 20 printed "elsewhere-$link.err" 'serving at'
+		kill -TERM "$elsewhere"
+		await_end "$elsewhere" 20
+	fi
 	expect "$link: a client" 0 '' "$udptest" --client 10.77.0.2 --link $link --rounds 10 --set "port.dev=$open/$link.sock"
 	kill -TERM "$server"
 	await_end "$server" 20

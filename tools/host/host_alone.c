@@ -188,6 +188,7 @@ host_print_standing(const struct host *host)
 	const char *before = " at ";
 	char text[18];
 
+	flockfile(stderr); /* drivers may be tracing already */
 	fprintf(stderr, "%s: %s stands", options->program, options->graph);
 	for (; attributes_next_address(host->graph, &address); before = ", ")
 		fprintf(stderr, "%s%s", before, address.attribute->value);
@@ -199,6 +200,7 @@ host_print_standing(const struct host *host)
 	else
 		fprintf(stderr, "; driver %s", host_drivers[options->driver]);
 	fprintf(stderr, ", mode %s; ctrl-C ends it\n", host_modes[options->mode]);
+	funlockfile(stderr);
 }
 
 /* ---- counts ---- */

@@ -12,6 +12,7 @@ import lab as labs
 import looks
 import near
 import spent
+from programs import await_standing
 
 DRIVERS = ("interrupt", "adaptive", "poll")
 ATTEMPTS = 4
@@ -74,8 +75,7 @@ def answering(lab, driver):
     with lab.far.start(["sh", "-c", 'echo $$ && exec "$@"', "sh", *host], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         try:
             pid = process.stdout.readline()
-            if " stands at " not in (line := process.stderr.readline()):
-                raise labs.Failed(line.strip() or "the host that answers has ended")
+            await_standing(process)
             yield int(pid)
         finally:
             process.terminate()

@@ -9,6 +9,7 @@ import time
 
 import lab as labs
 import sweeps
+from programs import await_standing
 
 POINTS = ((1, False), (100, True), (1000, True))  # work, and whether there are short questions beside: then handing off saves
 PATIENCE_S = 60
@@ -22,11 +23,12 @@ def start(lab, end, graph, number, *more):
     command = [os.path.join(lab.build, "xk"), "run", graph, "--cores", core, "--mode", "ipp", "--driver", "adaptive", *link, *more]
     pipes = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, "text": True}
     process = lab.far.start(command, **pipes) if lab.far and end == SERVER else subprocess.Popen(command, stdin=subprocess.DEVNULL, **pipes)
-    line = process.stderr.readline()
-    if " stands at " not in line:
+    try:
+        await_standing(process)
+    except BaseException:
         process.kill()
         process.wait()
-        raise labs.Failed(line.strip() or "a host has ended")
+        raise
     return process
 
 
