@@ -140,9 +140,9 @@ uint64_t xk_kernel_turn(struct xk_kernel *kernel);
 void xk_kernel_halt(struct xk_kernel *kernel);
 
 /*
- * Changes mode and number of threads (0: 1) of a running kernel between messages:
- * queued and running ones end first. No shepherd; waits. -EBUSY: shepherds ran on for
- * two seconds (parked ones do not count); -EAGAIN, -ENOMEM: a thread could not be made.
+ * Changes mode and number of threads (0: 1) of a running kernel between messages: queued and running ones end first. No
+ * shepherd; waits. -EBUSY: a driver's turn or a shepherd took more than ten seconds (parked ones do not count); -EAGAIN,
+ * -ENOMEM: a thread could not be made.
  */
 int xk_kernel_reconfigure(struct xk_kernel *kernel, enum xk_mode mode, unsigned threads);
 

@@ -14,7 +14,9 @@
 enum {
 	KERNEL_STACKS = 64,
 	KERNEL_ADAPTIVE_NS = 50 * 1000,
-	KERNEL_QUIET_TRIES = 20000, /* of XK_KERNEL_NAP_NS each: two seconds */
+	/* naps of XK_KERNEL_NAP_NS: */
+	KERNEL_QUIET_NAPS = 20000,  /* two seconds */
+	KERNEL_PAUSE_NAPS = 100000, /* ten: a virtual machine may take its core from a driver for seconds */
 };
 
 /* ---- making ---- */
@@ -310,11 +312,11 @@ kernel_is_quiet(struct xk_kernel *kernel, bool parked_too)
 			       atomic_load_explicit(&kernel->applications, memory_order_acquire) == 0);
 }
 
-/* Waits until the kernel is quiet. Returns false after two seconds. */
+/* Waits until the kernel is quiet. Returns false after this many naps. */
 static bool
-kernel_wait_quiet(struct xk_kernel *kernel, bool parked_too)
+kernel_wait_quiet(struct xk_kernel *kernel, bool parked_too, unsigned naps)
 {
-	for (unsigned tries = 0; tries < KERNEL_QUIET_TRIES; tries++) {
+	for (unsigned napped = 0; napped < naps; napped++) {
 		if (kernel_is_quiet(kernel, parked_too))
 			return true;
 		xk_thread_nap(kernel, XK_KERNEL_NAP_NS);
@@ -322,23 +324,31 @@ kernel_wait_quiet(struct xk_kernel *kernel, bool parked_too)
 	return false;
 }
 
-/* Waits until the drivers have paused and nothing is in progress. Returns false after two seconds for either. */
+/* Wakes the drivers that have not paused yet, and returns their number. */
+static unsigned
+kernel_unpaused(struct xk_kernel *kernel)
+{
+	unsigned count = 0;
+
+	for (struct xk_driver *driver = &kernel->driver; driver != NULL; driver = driver->next_driver) {
+		if (atomic_load_explicit(&driver->has_paused, memory_order_acquire))
+			continue;
+		xk_driver_wake(driver);
+		count++;
+	}
+	return count;
+}
+
+/* Waits until the drivers have paused and nothing is in progress. If that takes too long, reports what is left. */
 static bool
 kernel_wait_paused(struct xk_kernel *kernel)
 {
-	for (unsigned tries = 0; tries < KERNEL_QUIET_TRIES; tries++) {
-		bool all = true;
-
-		for (struct xk_driver *driver = &kernel->driver; driver != NULL; driver = driver->next_driver) {
-			if (atomic_load_explicit(&driver->has_paused, memory_order_acquire))
-				continue;
-			xk_driver_wake(driver);
-			all = false;
-		}
-		if (all)
-			return kernel_wait_quiet(kernel, false);
+	for (unsigned napped = 0; napped < KERNEL_PAUSE_NAPS && kernel_unpaused(kernel) > 0; napped++)
 		xk_thread_nap(kernel, XK_KERNEL_NAP_NS);
-	}
+	if (kernel_unpaused(kernel) == 0 && kernel_wait_quiet(kernel, false, KERNEL_PAUSE_NAPS))
+		return true;
+	xk_trace_kernel(kernel, "does not pause: %u drivers are in a turn, %u messages or shepherds are in progress",
+			kernel_unpaused(kernel), atomic_load_explicit(&kernel->busy, memory_order_relaxed));
 	return false;
 }
 
@@ -383,7 +393,7 @@ xk_kernel_stop(struct xk_kernel *kernel)
 	xk_parked_report(kernel);
 	atomic_store_explicit(&kernel->stopping, true, memory_order_seq_cst);
 	xk_waiters_cancel(kernel);
-	for (bool is_reported = false; !kernel_wait_quiet(kernel, true); is_reported = true)
+	for (bool is_reported = false; !kernel_wait_quiet(kernel, true, KERNEL_QUIET_NAPS); is_reported = true)
 		if (!is_reported)
 			xk_parked_report_left(kernel);
 	xk_events_end(kernel);
