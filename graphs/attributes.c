@@ -40,30 +40,28 @@ static const struct {
 } attributes_drawing[] = {
 	{ ATTRIBUTES_GRAPH,
 	  " _draw_ _ldraw_ name Damping K TBbalance URL _background area bb bgcolor center charset class cluster "
-	  "clusterrank color "
-	  "colorscheme comment compound concentrate defaultdist dim dimen diredgeconstraints dpi epsilon esep "
-	  "fillcolor "
-	  "fontcolor fontname fontnames fontpath fontsize forcelabels gradientangle href id imagepath inputscale label "
-	  "label_scheme labeljust labelloc landscape layer layerlistsep layers layerselect layersep layout levels "
-	  "levelsgap lheight linelength lp lwidth margin maxiter mclimit mindist mode model newrank nodesep nojustify "
-	  "normalize notranslate nslimit nslimit1 oneblock ordering orientation outputorder overlap overlap_scaling "
-	  "overlap_shrink pack packmode pad page pagedir pencolor penwidth peripheries quadtree quantum rank rankdir "
-	  "ranksep ratio remincross repulsiveforce resolution root rotate rotation scale searchsize sep showboxes size "
-	  "smoothing sortv splines start style stylesheet target tooltip truecolor viewport voro_margin xdotversion " },
+	  "clusterrank color colorscheme comment compound concentrate defaultdist dim dimen diredgeconstraints dpi "
+	  "epsilon esep fillcolor fontcolor fontname fontnames fontpath fontsize forcelabels gradientangle href id "
+	  "imagepath inputscale label label_scheme labeljust labelloc landscape layer layerlistsep layers layerselect "
+	  "layersep layout levels levelsgap lheight linelength lp lwidth margin maxiter mclimit mindist mode model "
+	  "newrank nodesep nojustify normalize notranslate nslimit nslimit1 oneblock ordering orientation outputorder "
+	  "overlap overlap_scaling overlap_shrink pack packmode pad page pagedir pencolor penwidth peripheries "
+	  "quadtree quantum rank rankdir ranksep ratio remincross repulsiveforce resolution root rotate rotation scale "
+	  "searchsize sep showboxes size smoothing sortv splines start style stylesheet target tooltip truecolor "
+	  "viewport voro_margin xdotversion " },
 	{ ATTRIBUTES_NODE,
 	  " _draw_ _ldraw_ URL area class color colorscheme comment distortion fillcolor fixedsize fontcolor fontname "
-	  "fontsize "
-	  "gradientangle group height href id image imagepos imagescale label labelloc layer margin nojustify ordering "
-	  "orientation penwidth peripheries pin pos rects regular root samplepoints shape shapefile showboxes sides "
-	  "skew sortv style target tooltip vertices width xlabel xlp z " },
+	  "fontsize gradientangle group height href id image imagepos imagescale label labelloc layer margin nojustify "
+	  "ordering orientation penwidth peripheries pin pos rects regular root samplepoints shape shapefile showboxes "
+	  "sides skew sortv style target tooltip vertices width xlabel xlp z " },
 	{ ATTRIBUTES_EDGE,
 	  " _draw_ _hdraw_ _hldraw_ _ldraw_ _tdraw_ _tldraw_ key URL arrowhead arrowsize arrowtail class color "
-	  "colorscheme comment constraint decorate dir edgeURL edgehref "
-	  "edgetarget edgetooltip fillcolor fontcolor fontname fontsize headURL head_lp headclip headhref headlabel "
-	  "headport headtarget headtooltip href id label labelURL labelangle labeldistance labelfloat labelfontcolor "
-	  "labelfontname labelfontsize labelhref labeltarget labeltooltip layer len lhead lp ltail minlen nojustify "
-	  "penwidth pos samehead sametail showboxes style tailURL tail_lp tailclip tailhref taillabel tailport "
-	  "tailtarget tailtooltip target tooltip weight xlabel xlp " },
+	  "colorscheme comment constraint decorate dir edgeURL edgehref edgetarget edgetooltip fillcolor fontcolor "
+	  "fontname fontsize headURL head_lp headclip headhref headlabel headport headtarget headtooltip href id label "
+	  "labelURL labelangle labeldistance labelfloat labelfontcolor labelfontname labelfontsize labelhref "
+	  "labeltarget labeltooltip layer len lhead lp ltail minlen nojustify penwidth pos samehead sametail showboxes "
+	  "style tailURL tail_lp tailclip tailhref taillabel tailport tailtarget tailtooltip target tooltip weight "
+	  "xlabel xlp " },
 };
 
 /* ---- did you mean ---- */

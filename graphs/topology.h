@@ -11,9 +11,9 @@
  *		server -- client [link=wide, latency="30ms"];   // links of their own, for two hosts each
  *	}
  *
- * They are read and checked like graph files, with errors as "file:line: what". The caller's tables list the settings of
- * hosts and links. The caller finds the values in `settings`, as text that the tables accept, and checks itself what a
- * table cannot express. docs/simulator.md describes the language. Everything here is for the main thread.
+ * They are read and checked like graph files, with errors as "file:line: what". The caller's tables list the settings
+ * of hosts and links. The caller finds the values in `settings`, as text that the tables accept, and checks itself what
+ * a table cannot express. docs/simulator.md describes the language. Everything here is for the main thread.
  */
 #ifndef XK_TOPOLOGY_H
 #define XK_TOPOLOGY_H

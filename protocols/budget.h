@@ -40,8 +40,8 @@ xk_budget_note(struct xk_budget *budget, uint64_t len)
 }
 
 /*
- * Begins a new minute at now_ns if the last one is over; the message of len bytes at hand counts as sent in the new. Any
- * context.
+ * Begins a new minute at now_ns if the last one is over; the message of len bytes at hand counts as sent in the new.
+ * Any context.
  */
 static inline void
 xk_budget_turn(struct xk_budget *budget, uint64_t len, uint64_t now_ns)

@@ -1,6 +1,6 @@
 /*
- * marshal.c - calls whose arguments and results are words in their sender's byte order: receiver makes right. The caller
- * writes its arguments in its own order; the receiver swaps them only if its own differs.
+ * marshal.c - calls whose arguments and results are words in their sender's byte order: receiver makes right. The
+ * caller writes its arguments in its own order; the receiver swaps them only if its own differs.
  *
  * Spec:         the idea is that of C. A. Thekkath and H. M. Levy, "Limits to Low-Latency Communication on High-Speed
  *               Networks" (1993), and of DCE's NDR. A header of 2 bytes: order of the words (0: big-endian, 1:
@@ -102,7 +102,10 @@ marshal_swap_words(uint8_t *bytes, size_t len, size_t width)
 		}
 }
 
-/* Converts m, whose header was h, to this host's byte order. Takes m. Returns NULL if there was no buffer; m was dropped. */
+/*
+ * Converts m, whose header was h, to this host's byte order. Takes m. Returns NULL if there was no buffer; m was
+ * dropped.
+ */
 static struct xk_msg *
 marshal_to_own_order(struct xk_protocol *self, struct xk_msg *m, const struct marshal_header *h)
 {

@@ -41,8 +41,8 @@ port_init(struct xk_protocol *self)
 	/* if it can, the platform has given the port the setting's address */
 	if (port->address != 0 && (port->address != port->port->address || xk_eth_is_group(port->address))) {
 		xk_trace(self, XK_TRACE_NONE,
-			 "the link address %012llx cannot be the port's, which has %012llx: "
-			 "it names a group, or the link takes no other",
+			 "the link address %012llx cannot be the port's, which has %012llx: it names a group, or the "
+			 "link takes no other",
 			 (unsigned long long)port->address, (unsigned long long)port->port->address);
 		return -EADDRNOTAVAIL;
 	}

@@ -17,7 +17,9 @@ struct xk_post {
 
 XK_CONTROL_OP(XK_POST_BUFFERS, 117, const struct xk_post); /* session: see xk_post */
 
-/* Posts `count` buffers on session s. Returns 0; -EINVAL: no size or too many; or -ENOTSUP. Any shepherd; never waits. */
+/*
+ * Posts `count` buffers on session s. Returns 0; -EINVAL: no size or too many; or -ENOTSUP. Any shepherd; never waits.
+ */
 static inline int
 xk_post(struct xk_session *s, uint32_t size, uint32_t count)
 {

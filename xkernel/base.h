@@ -1,9 +1,9 @@
 /*
  * base.h - the base of all headers: assertions, hints, and the error convention.
  *
- * Errors: set-up and control functions return 0 or -errno; constructors return NULL.
- * demux and pop return nothing, because their caller could do nothing about an error:
- * they pass a message on, store it, or drop it under a name (xk_drop in upi.h).
+ * Errors: set-up and control functions return 0 or -errno; constructors return NULL. demux and pop return nothing,
+ * because their caller could do nothing about an error: they pass a message on, store it, or drop it under a name
+ * (xk_drop in upi.h).
  */
 #ifndef XK_BASE_H
 #define XK_BASE_H

@@ -1,6 +1,6 @@
 /*
- * bytes.h - loads and stores numbers in network byte order, at any alignment. Protocols load and store
- * headers with these functions and offsets: no packed structs, no bit-fields, no casts onto packets.
+ * bytes.h - loads and stores numbers in network byte order, at any alignment. Protocols load and store headers with
+ * these functions and offsets: no packed structs, no bit-fields, no casts onto packets.
  */
 #ifndef XK_BYTES_H
 #define XK_BYTES_H

@@ -1,8 +1,8 @@
 /*
  * checksum.h - the internet checksum (RFC 1071), for ports that do not compute it.
  *
- * A sum is a 64-bit accumulator of 16-bit words in the machine's byte order, not folded. Sums of pieces of
- * even length may be added. xk_checksum_finish folds and complements a sum to the value to store.
+ * A sum is a 64-bit accumulator of 16-bit words in the machine's byte order, not folded. Sums of pieces of even length
+ * may be added. xk_checksum_finish folds and complements a sum to the value to store.
  */
 #ifndef XK_CHECKSUM_H
 #define XK_CHECKSUM_H
@@ -102,8 +102,8 @@ xk_sum(uint64_t sum, const uint8_t *p, size_t len)
 }
 
 /*
- * Folds sum to 16 bits, in the machine's byte order; the result is zero only if sum is. Adding a word to itself
- * with its halves exchanged leaves, in the upper half, the sum of the halves with the end-around carry.
+ * Folds sum to 16 bits, in the machine's byte order; the result is zero only if sum is. Adding a word to itself with
+ * its halves exchanged leaves, in the upper half, the sum of the halves with the end-around carry.
  */
 static inline uint16_t
 xk_sum_fold(uint64_t sum)

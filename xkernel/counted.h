@@ -1,6 +1,6 @@
 /*
- * counted.h - counts each thread's atomic read-modify-writes in debug builds, so that tests can check that a path
- * has none. For base.h; redefines operations of stdatomic.h for all code that is compiled with XK_DEBUG.
+ * counted.h - counts each thread's atomic read-modify-writes in debug builds, so that tests can check that a path has
+ * none. For base.h; redefines operations of stdatomic.h for all code that is compiled with XK_DEBUG.
  */
 #ifndef XK_COUNTED_H
 #define XK_COUNTED_H

@@ -1,10 +1,10 @@
 /*
- * epoch.c - quiescent states. Each reader publishes the epoch since which it may be reading. Retiring an object
- * starts a new epoch; the object is released when every active reader has passed into that epoch or a later one.
+ * epoch.c - quiescent states. Each reader publishes the epoch since which it may be reading. Retiring an object starts
+ * a new epoch; the object is released when every active reader has passed into that epoch or a later one.
  *
- * Passing into the next epoch needs no fence: a reader that sees the new epoch also sees what was unbound before
- * it, and until then the reclaimer sees the older epoch. Only a reader that begins to read needs a sequentially
- * consistent exchange: either the reclaimer sees it reading, or it sees what was unbound before.
+ * Passing into the next epoch needs no fence: a reader that sees the new epoch also sees what was unbound before it,
+ * and until then the reclaimer sees the older epoch. Only a reader that begins to read needs a sequentially consistent
+ * exchange: either the reclaimer sees it reading, or it sees what was unbound before.
  *
  * A stack that leaves a driver takes the driver's epoch along before the driver passes, and keeps it until it parks,
  * ends or, back on the driver, is between two turns. The reclaimer checks each reader once, a driver before its stacks:

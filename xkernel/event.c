@@ -1,11 +1,11 @@
 /*
  * event.c - the event wheel: thirteen levels of 32 slots, from one microsecond up to all 64 bits of time.
  *
- * An event lies in the level of the highest group of five bits in which its due time differs from base_us, in the
- * slot that those bits name. So all events of a level are due before those of coarser ones, the earliest slot is the
- * lowest bit of the lowest level, and base_us may advance to the start of that slot without moving any event. When
- * time reaches a coarse slot, its events move to finer ones, in order and a few at a time, so that the lock is held
- * for a bounded time. Events of one due time always share a slot, in the order of their scheduling.
+ * An event lies in the level of the highest group of five bits in which its due time differs from base_us, in the slot
+ * that those bits name. So all events of a level are due before those of coarser ones, the earliest slot is the lowest
+ * bit of the lowest level, and base_us may advance to the start of that slot without moving any event. When time
+ * reaches a coarse slot, its events move to finer ones, in order and a few at a time, so that the lock is held for a
+ * bounded time. Events of one due time always share a slot, in the order of their scheduling.
  */
 #include "xkernel/event.h"
 
@@ -120,8 +120,8 @@ event_slot_start(const struct xk_wheel *wheel, unsigned slot)
 }
 
 /*
- * Returns a time before which nothing is due: the start of the first slot or, if one event is alone
- * there, that event's own due time, so that a driver does not wake only to move it.
+ * Returns a time before which nothing is due: the start of the first slot or, if one event is alone there, that event's
+ * own due time, so that a driver does not wake only to move it.
  */
 static uint64_t
 event_next_us(const struct xk_wheel *wheel)

@@ -50,8 +50,8 @@ xk_us_of_ns(uint64_t ns)
 }
 
 /*
- * Schedules the event to fire after at least delay_us, from the start of the current
- * microsecond; 0: at the next turn. Moves a pending event. A handler may schedule its own event.
+ * Schedules the event to fire after at least delay_us, from the start of the current microsecond; 0: at the next turn.
+ * Moves a pending event. A handler may schedule its own event.
  */
 void xk_event_schedule(struct xk_event *event, uint64_t delay_us);
 

@@ -6,8 +6,8 @@
  * own), xk_kernel_run (the caller is the driver) or xk_kernel_turn (the caller is the driver from time to time), and
  * xk_kernel_free. All state hangs off the kernel: a process may hold several. docs/embedding.md has examples.
  *
- * A kernel may have several drivers (xk_kernel_add_driver), each with a core, a queue
- * of each device and detachable stacks of its own. Graph, pool and events are shared.
+ * A kernel may have several drivers (xk_kernel_add_driver), each with a core, a queue of each device and detachable
+ * stacks of its own. Graph, pool and events are shared.
  *
  * Unless a comment says otherwise: main thread; constructors return NULL without memory; int is 0 or -errno.
  */
@@ -60,12 +60,12 @@ enum xk_ended { XK_ENDED_NOT, XK_ENDED_WELL, XK_ENDED_BADLY };
 struct xk_kernel *xk_kernel_new(const struct xk_kernel_config *config);
 
 /*
- * Adds a driver, which sleeps on platform, makes its messages there, and takes
- * the frames of ports whose `driver` is its number. Pins it, and its share of the
- * pool's threads, to core (-1: unpinned). Before ports and protocols are added.
+ * Adds a driver, which sleeps on platform, makes its messages there, and takes the frames of ports whose `driver` is
+ * its number. Pins it, and its share of the pool's threads, to core (-1: unpinned). Before ports and protocols are
+ * added.
  *
- * Returns the driver's number (1, 2, ...; that of config.platform is 0); -EINVAL: there can be only one,
- * because time is virtual or threads are the platform's; -ENOSPC: there are XK_DRIVERS already; -ENOMEM.
+ * Returns the driver's number (1, 2, ...; that of config.platform is 0); -EINVAL: there can be only one, because time
+ * is virtual or threads are the platform's; -ENOSPC: there are XK_DRIVERS already; -ENOMEM.
  */
 int xk_kernel_add_driver(struct xk_kernel *kernel, struct xk_platform *platform, int core);
 
@@ -73,8 +73,8 @@ int xk_kernel_add_driver(struct xk_kernel *kernel, struct xk_platform *platform,
 unsigned xk_kernel_drivers(const struct xk_kernel *kernel);
 
 /*
- * Adds a port, found by its name; xk_kernel_free closes it. Ports of one name are a device's lanes,
- * at most one per driver (platform.h); a driver without one transmits through another's. Before init.
+ * Adds a port, found by its name; xk_kernel_free closes it. Ports of one name are a device's lanes, at most one per
+ * driver (platform.h); a driver without one transmits through another's. Before init.
  */
 void xk_kernel_add_port(struct xk_kernel *kernel, struct xk_port *port);
 
@@ -96,8 +96,8 @@ void xk_kernel_set_budget(struct xk_kernel *kernel, uint64_t budget_ns, unsigned
 void xk_kernel_set_paths(struct xk_kernel *kernel, bool wanted);
 
 /*
- * Initialises all protocols, lowers first. Returns 0 or -errno. If an init fails, *failed is
- * that protocol, and those before were undone; NULL: there was no memory for the ports' paths.
+ * Initialises all protocols, lowers first. Returns 0 or -errno. If an init fails, *failed is that protocol, and those
+ * before were undone; NULL: there was no memory for the ports' paths.
  */
 int xk_kernel_init(struct xk_kernel *kernel, struct xk_protocol **failed);
 
@@ -141,8 +141,8 @@ void xk_kernel_halt(struct xk_kernel *kernel);
 
 /*
  * Changes mode and number of threads (0: 1) of a running kernel between messages: queued and running ones end first. No
- * shepherd; waits. -EBUSY: a driver's turn or a shepherd took more than ten seconds (parked ones do not count); -EAGAIN,
- * -ENOMEM: a thread could not be made.
+ * shepherd; waits. -EBUSY: a driver's turn or a shepherd took more than ten seconds (parked ones do not count);
+ * -EAGAIN, -ENOMEM: a thread could not be made.
  */
 int xk_kernel_reconfigure(struct xk_kernel *kernel, enum xk_mode mode, unsigned threads);
 
@@ -156,21 +156,21 @@ enum xk_mode xk_kernel_mode(const struct xk_kernel *kernel);
 void xk_kernel_rewatch(struct xk_kernel *kernel);
 
 /*
- * Starts or stops counting and timing messages that cross edges (`counts` of struct
- * xk_edge): some nanoseconds per crossing while on, none while off. After init; any context.
+ * Starts or stops counting and timing messages that cross edges (`counts` of struct xk_edge): some nanoseconds per
+ * crossing while on, none while off. After init; any context.
  */
 void xk_kernel_count_edges(struct xk_kernel *kernel, bool wanted);
 
 /*
- * Tracks each message's owner: a protocol that hands on what it does not own is named, and
- * the program aborts (xk_msg_cross). Costs a few nanoseconds per crossing. Debug builds
- * detect use after free even without this. After xk_kernel_init, before the kernel runs.
+ * Tracks each message's owner: a protocol that hands on what it does not own is named, and the program aborts
+ * (xk_msg_cross). Costs a few nanoseconds per crossing. Debug builds detect use after free even without this. After
+ * xk_kernel_init, before the kernel runs.
  */
 void xk_kernel_watch_owners(struct xk_kernel *kernel);
 
 /*
- * Closes what is left, in the order of the graph, and frees the kernel and its ports, not the platform. If
- * owners were tracked and the platform has each_out, names protocols that still hold messages on standard error.
+ * Closes what is left, in the order of the graph, and frees the kernel and its ports, not the platform. If owners were
+ * tracked and the platform has each_out, names protocols that still hold messages on standard error.
  */
 void xk_kernel_free(struct xk_kernel *kernel);
 
@@ -213,8 +213,8 @@ struct xk_parked {
 };
 
 /*
- * Stores the waiting shepherds of kernel in at most `room` groups, and returns the number of groups. The last
- * group also counts those that fit no other. At any time; any thread.
+ * Stores the waiting shepherds of kernel in at most `room` groups, and returns the number of groups. The last group
+ * also counts those that fit no other. At any time; any thread.
  */
 unsigned xk_kernel_parked(struct xk_kernel *kernel, struct xk_parked *groups, unsigned room);
 
@@ -226,9 +226,9 @@ extern const char *const xk_load_names[XK_LOADS + 1];
 extern const char *const xk_wait_end_names[XK_WAIT_FOREVER + 1];
 
 /*
- * Stores one driver's counts: its own, and the handoffs, parks and resumes of shepherds
- * on its stacks. Those that belong to no driver are 0: stalled, foreign_waits,
- * thread_switches, stacks_parked, and the threads' clock_reads, stack_switches and locks.
+ * Stores one driver's counts: its own, and the handoffs, parks and resumes of shepherds on its stacks. Those that
+ * belong to no driver are 0: stalled, foreign_waits, thread_switches, stacks_parked, and the threads' clock_reads,
+ * stack_switches and locks.
  */
 void xk_kernel_driver_stats(struct xk_kernel *kernel, unsigned driver, struct xk_kernel_stats *stats);
 

@@ -1,12 +1,12 @@
 /*
  * map.c - the Map tool: open addressing with linear probing, read without a lock.
  *
- * Readers and the one writer meet in the slots. A slot holds a binding or one of its table's two markers,
- * never NULL, and changes by one release store; a binding does not change while a reader may hold it.
- * While a key is bound, no slot between the one it hashes to and its own is ever free: so a reader that
- * meets a free slot knows that the key was not bound throughout its search. A table that is outgrown, or
- * full of tombstones, is copied into a new one and retired. Shepherds that still read the old one see the
- * bindings of that moment, none of which can be freed before their turn ends.
+ * Readers and the one writer meet in the slots. A slot holds a binding or one of its table's two markers, never NULL,
+ * and changes by one release store; a binding does not change while a reader may hold it. While a key is bound, no slot
+ * between the one it hashes to and its own is ever free: so a reader that meets a free slot knows that the key was not
+ * bound throughout its search. A table that is outgrown, or full of tombstones, is copied into a new one and retired.
+ * Shepherds that still read the old one see the bindings of that moment, none of which can be freed before their turn
+ * ends.
  *
  * At most half of the slots are in use, tombstones included: a search always ends.
  */
@@ -127,8 +127,8 @@ xk_map_fini(struct xk_map *map)
 }
 
 /*
- * Makes slot the cached one. Several drivers with different sessions would fight over the cache's
- * line at every message: if they share the map, a cached slot stays while it is bound.
+ * Makes slot the cached one. Several drivers with different sessions would fight over the cache's line at every
+ * message: if they share the map, a cached slot stays while it is bound.
  */
 static inline void
 map_remember(const struct xk_map *map, struct xk_map_table *table, _Atomic uint64_t *slot)

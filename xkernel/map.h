@@ -1,9 +1,9 @@
 /*
  * map.h - the Map tool: maps external keys (header fields) to internal objects, for every message.
  *
- * A key is two words, built by one function of each protocol, so there is no padding
- * to forget. The lower session's address stands for everything below it, as in the
- * x-kernel. A wider key is first mapped to an object whose address is a word.
+ * A key is two words, built by one function of each protocol, so there is no padding to forget. The lower session's
+ * address stands for everything below it, as in the x-kernel. A wider key is first mapped to an object whose address is
+ * a word.
  *
  * Lookups take no lock and may run while another shepherd binds. They write only the one-entry cache, which holds one
  * of its table's slots: it can be stale but never dangle. Binding and unbinding take the map's own short lock. Bindings
@@ -53,8 +53,8 @@ xk_map_slot_binding(uint64_t word)
 }
 
 /*
- * Initialises a map with the caller's seeds, and epochs to retire outgrown tables in (NULL:
- * one thread uses the map). is_shared: several drivers will use it. Returns 0 or -ENOMEM.
+ * Initialises a map with the caller's seeds, and epochs to retire outgrown tables in (NULL: one thread uses the map).
+ * is_shared: several drivers will use it. Returns 0 or -ENOMEM.
  */
 int xk_map_make(struct xk_map *map, unsigned expected, const uint64_t seed[2], struct xk_epochs *epochs,
 		bool is_shared);
@@ -126,8 +126,8 @@ xk_map_resolve(struct xk_map *map, struct xk_key key)
 }
 
 /*
- * Binds key to object. *binding must stay until it is unbound and retired. Key words that are
- * both all ones are reserved. Returns 0, -EEXIST (the key is bound: resolve it) or -ENOMEM.
+ * Binds key to object. *binding must stay until it is unbound and retired. Key words that are both all ones are
+ * reserved. Returns 0, -EEXIST (the key is bound: resolve it) or -ENOMEM.
  */
 int xk_map_bind(struct xk_map *map, struct xk_binding *binding, struct xk_key key, void *object);
 
@@ -141,8 +141,8 @@ xk_map_count(const struct xk_map *map)
 }
 
 /*
- * Calls visit for each bound object; may miss ones bound meanwhile. visit may unbind any, and may bind others
- * unless the map is of one thread, whose outgrown tables are freed at once (asserted). Too slow for messages.
+ * Calls visit for each bound object; may miss ones bound meanwhile. visit may unbind any, and may bind others unless
+ * the map is of one thread, whose outgrown tables are freed at once (asserted). Too slow for messages.
  */
 void xk_map_for_each(struct xk_map *map, void (*visit)(void *object, void *context), void *context);
 

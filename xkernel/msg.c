@@ -1,9 +1,9 @@
 /*
  * msg.c - the Message tool: the parts of msg.h that are not inline.
  *
- * A chain's total, tail, id, flags and annotations are valid in its first segment only: code
- * that replaces the first segment carries them over. A segment's bytes belong to its view of the
- * buffer. The bytes around them may be written only if the buffer has no other view.
+ * A chain's total, tail, id, flags and annotations are valid in its first segment only: code that replaces the first
+ * segment carries them over. A segment's bytes belong to its view of the buffer. The bytes around them may be written
+ * only if the buffer has no other view.
  */
 #include "xkernel/msg.h"
 

@@ -1,9 +1,9 @@
 /*
  * msg.h - the Message tool: pushes and pops headers, splits and joins messages, and never copies payload.
  *
- * A message is a chain of segments; the handle is its first one. Each segment is a view of some bytes of
- * a reference-counted buffer that the platform provides (platform.h): a DPDK mbuf, with the segment in
- * its private area, or malloc'ed memory in tests and simulation. So a port neither allocates nor copies.
+ * A message is a chain of segments; the handle is its first one. Each segment is a view of some bytes of a
+ * reference-counted buffer that the platform provides (platform.h): a DPDK mbuf, with the segment in its private area,
+ * or malloc'ed memory in tests and simulation. So a port neither allocates nor copies.
  *
  * The protocol that is handed a message owns it: it passes the message on, stores it, frees it, or drops it for a named
  * reason. A function that may replace the first segment takes `struct xk_msg **` and stores the new handle; older
@@ -191,8 +191,8 @@ void *xk_lendable_new(struct xk_platform *platform, size_t len);
 void xk_lendable_free(struct xk_platform *platform, void *bytes);
 
 /*
- * Returns another message over the same bytes, read-only while shared, without room for headers. m stays the
- * caller's, and keeps the room in front of these bytes. NULL: no buffer.
+ * Returns another message over the same bytes, read-only while shared, without room for headers. m stays the caller's,
+ * and keeps the room in front of these bytes. NULL: no buffer.
  */
 struct xk_msg *xk_msg_reference(struct xk_msg *m);
 
@@ -291,8 +291,8 @@ xk_msg_push(struct xk_msg **m, size_t len)
 }
 
 /*
- * Returns the first len bytes of *m in one piece, to read, pulled up if they straddle segments; they stay
- * in the message. NULL: the message is shorter, or no buffer to pull up into. *m stays the caller's.
+ * Returns the first len bytes of *m in one piece, to read, pulled up if they straddle segments; they stay in the
+ * message. NULL: the message is shorter, or no buffer to pull up into. *m stays the caller's.
  */
 static inline const uint8_t *
 xk_msg_peek(struct xk_msg **m, size_t len)

@@ -1,10 +1,10 @@
 /*
  * participants.h - the participants of a conversation: the address stacks given to open.
  *
- * There is one stack for the remote participant and one for the local one. The caller pushes addresses from
- * the lowest protocol's upward (for UDP: the host, then the port). Each protocol pops its own part and passes
- * the rest down with open. A missing local part means "any" (or "choose one"), and so does XK_ANY.
- * xk_get_participants builds the same stacks: each protocol pushes its part onto those from below.
+ * There is one stack for the remote participant and one for the local one. The caller pushes addresses from the lowest
+ * protocol's upward (for UDP: the host, then the port). Each protocol pops its own part and passes the rest down with
+ * open. A missing local part means "any" (or "choose one"), and so does XK_ANY. xk_get_participants builds the same
+ * stacks: each protocol pushes its part onto those from below.
  */
 #ifndef XK_PARTICIPANTS_H
 #define XK_PARTICIPANTS_H

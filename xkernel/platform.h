@@ -26,9 +26,9 @@ struct xk_platform_ops {
 	uint64_t (*now_ns)(struct xk_platform *platform);
 
 	/*
-	 * Returns a fresh segment with its own buffer and one reference: data == floor + XK_MSG_HEADROOM,
-	 * ceiling - data >= XK_MSG_SEGMENT, own_end == ceiling; len, total, next, link, id, flags and owner
-	 * zero; tail itself. NULL: none left.
+	 * Returns a fresh segment with its own buffer and one reference: data == floor + XK_MSG_HEADROOM, ceiling >=
+	 * data + XK_MSG_SEGMENT, own_end == ceiling; len, total, next, link, id, flags and owner zero; tail itself.
+	 * NULL: none left.
 	 */
 	struct xk_msg *(*buffer_new)(struct xk_platform *platform);
 
@@ -45,9 +45,8 @@ struct xk_platform_ops {
 	unsigned (*buffers)(struct xk_platform *platform, unsigned threads);
 
 	/*
-	 * Returns another segment over the buffer of `segment`, which gets one more reference:
-	 * the same data and len; total, next, id and flags zero; tail itself; own_end is the caller's to set. NULL:
-	 * none left.
+	 * Returns another segment over the buffer of `segment`, which gets one more reference: the same data and len;
+	 * total, next, id and flags zero; tail itself; own_end is the caller's to set. NULL: none left.
 	 */
 	struct xk_msg *(*buffer_view)(struct xk_platform *platform, const struct xk_msg *segment);
 
@@ -74,8 +73,8 @@ struct xk_platform_ops {
 	void (*lendable_free)(struct xk_platform *platform, void *bytes);
 
 	/*
-	 * Frees a segment, and its buffer with the last reference. A freed segment keeps a
-	 * length and a reference count of 0 until its memory is reused (xk_msg_is_given_up).
+	 * Frees a segment, and its buffer with the last reference. A freed segment keeps a length and a reference count
+	 * of 0 until its memory is reused (xk_msg_is_given_up).
 	 */
 	void (*buffer_free)(struct xk_platform *platform, struct xk_msg *segment);
 
@@ -85,8 +84,8 @@ struct xk_platform_ops {
 			 void *context);
 
 	/*
-	 * Sleeps until deadline_ns (UINT64_MAX: none), a frame on an armed port, or wake; may return
-	 * early. May serve signals and control. With virtual time, lets time pass. Driver only.
+	 * Sleeps until deadline_ns (UINT64_MAX: none), a frame on an armed port, or wake; may return early. May serve
+	 * signals and control. With virtual time, lets time pass. Driver only.
 	 */
 	void (*sleep)(struct xk_platform *platform, uint64_t deadline_ns);
 
@@ -166,8 +165,8 @@ enum xk_port_offload {
 
 struct xk_port_ops {
 	/*
-	 * Stores up to max arrived frames and returns their number. Each is then the caller's,
-	 * begins with its Ethernet header and has no trailing checksum. Driver only.
+	 * Stores up to max arrived frames and returns their number. Each is then the caller's, begins with its Ethernet
+	 * header and has no trailing checksum. Driver only.
 	 */
 	unsigned (*receive)(struct xk_port *port, struct xk_msg **frames, unsigned max);
 
@@ -175,8 +174,8 @@ struct xk_port_ops {
 	unsigned (*transmit)(struct xk_port *port, struct xk_msg **frames, unsigned count);
 
 	/*
-	 * Makes an arriving frame end sleep, until disarm; the caller then receives once more before it
-	 * sleeps. Returns 0, or -ENOTSUP: the port cannot wake a driver, and `interrupt` is refused for it.
+	 * Makes an arriving frame end sleep, until disarm; the caller then receives once more before it sleeps. Returns
+	 * 0, or -ENOTSUP: the port cannot wake a driver, and `interrupt` is refused for it.
 	 */
 	int (*arm)(struct xk_port *port);
 	void (*disarm)(struct xk_port *port);
@@ -197,20 +196,20 @@ enum {
 	XK_DRIVERS = 32, /* limit for one kernel */
 };
 
-/* A place where frames arrive and leave. A platform's own port begins with this struct; its creator fills in
- * the first part. A device with several queues is several ports (lanes), one per queue, with the same
- * name, address, MTU and offloads, each with its driver's platform, which protects what lanes share.
+/*
+ * A place where frames arrive and leave. A platform's own port begins with this struct; its creator fills in the first
+ * part. A device with several queues is several ports (lanes), one per queue, with the same name, address, MTU and
+ * offloads, each with its driver's platform, which protects what lanes share.
  */
 struct xk_port {
 	const struct xk_port_ops *ops;
 	struct xk_platform *platform;
-	const char *name; /* the value of `port.dev` */
-	uint64_t address; /* link address, 48 bits */
-	_Atomic uint32_t
-		mtu;       /* bytes of the longest payload of a frame, without Ethernet header; see xk_port_changed */
-	unsigned offloads; /* enum xk_port_offload */
-	bool can_sleep;    /* arm succeeds */
-	unsigned driver;   /* index of the driver that takes its frames */
+	const char *name;     /* the value of `port.dev` */
+	uint64_t address;     /* link address, 48 bits */
+	_Atomic uint32_t mtu; /* bytes of a frame's longest payload, without the Ethernet header (xk_port_changed) */
+	unsigned offloads;    /* enum xk_port_offload */
+	bool can_sleep;       /* arm succeeds */
+	unsigned driver;      /* index of the driver that takes its frames */
 
 	/* the framework's */
 	struct xk_session *receiver; /* the port protocol's session; NULL: none yet */
@@ -230,8 +229,8 @@ struct xk_port {
 };
 
 /*
- * Directs frames of port's lanes to session (NULL: drops them).
- * For the port protocol. Main thread, or when nothing runs.
+ * Directs frames of port's lanes to session (NULL: drops them). For the port protocol. Main thread, or when nothing
+ * runs.
  */
 void xk_port_listen(struct xk_port *port, struct xk_session *session);
 

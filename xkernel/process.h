@@ -5,9 +5,9 @@
  * it runs on a detachable stack: in the driver's context until it hands off, then in a thread of the pool. While it
  * waits, it is a parked stack and occupies no thread. In regular mode it is a thread, and waiting blocks that thread.
  *
- * Reasons for a handoff (Björkman 1994, 3.2): explicit, the edge is marked; implicit, the shepherd would
- * have to wait; time, its budget is spent. The code then runs on another system thread: keep nothing of
- * a thread's own (errno, thread-locals, a DPDK inline function) across a UPI call, a wait or a lock.
+ * Reasons for a handoff (Björkman 1994, 3.2): explicit, the edge is marked; implicit, the shepherd would have to wait;
+ * time, its budget is spent. The code then runs on another system thread: keep nothing of a thread's own (errno,
+ * thread-locals, a DPDK inline function) across a UPI call, a wait or a lock.
  */
 #ifndef XK_PROCESS_H
 #define XK_PROCESS_H
@@ -34,8 +34,8 @@ struct xk_shepherd;
 extern _Thread_local struct xk_shepherd *xk_self_running __attribute__((tls_model("initial-exec")));
 
 /*
- * A shepherd may continue on another thread after any switch, and compilers keep addresses of thread-locals
- * in registers. The assembly hides the thread-local, so that each call reads it anew.
+ * A shepherd may continue on another thread after any switch, and compilers keep addresses of thread-locals in
+ * registers. The assembly hides the thread-local, so that each call reads it anew.
  */
 static inline struct xk_shepherd *
 xk_self(void)
@@ -87,8 +87,8 @@ struct xk_hold {
 };
 
 /*
- * The head of every shepherd, for upi.h's inline functions; the rest is in engine.h. Until the
- * shepherd parks, its epoch protects the sessions it is in; parking takes references on them.
+ * The head of every shepherd, for upi.h's inline functions; the rest is in engine.h. Until the shepherd parks, its
+ * epoch protects the sessions it is in; parking takes references on them.
  */
 struct xk_shepherd_head {
 	struct xk_hold *holds;     /* newest first */
@@ -97,8 +97,7 @@ struct xk_shepherd_head {
 	unsigned lane;             /* 1 + the index of the driver that runs it; 0: it runs elsewhere */
 	unsigned locks;            /* xk_locks held */
 	_Atomic uint64_t *taken;   /* its thread's count of locks taken */
-	const uint64_t
-		*turn_ns; /* its driver's latest reading of the clock; NULL: it has no driver, or time is virtual */
+	const uint64_t *turn_ns;   /* its driver's latest reading of the clock; NULL: no driver, or virtual time */
 };
 
 static inline struct xk_shepherd_head *
@@ -121,17 +120,17 @@ xk_arrival_ns(const struct xk_protocol *self)
 }
 
 /*
- * Starts fn(argument) as a shepherd, for application code. IPP: on a detachable stack,
- * first run by a thread of the pool; regular: on a thread of its own, beside the input
- * threads. Any thread; never waits. Returns 0 or -EAGAIN (no stack or thread left).
+ * Starts fn(argument) as a shepherd, for application code. IPP: on a detachable stack, first run by a thread of the
+ * pool; regular: on a thread of its own, beside the input threads. Any thread; never waits. Returns 0 or -EAGAIN (no
+ * stack or thread left).
  */
 int xk_thread_start(struct xk_kernel *kernel, const char *name, void (*fn)(void *argument), void *argument);
 /* As xk_thread_start, but on a system thread of its own in both modes: for input from outside, such as a user's. */
 int xk_application_start(struct xk_kernel *kernel, const char *name, void (*fn)(void *argument), void *argument);
 
 /*
- * Waits at least delay_us, from the start of the current microsecond. A
- * shepherd. Returns 0, or xk_semaphore_wait's error if it could not wait.
+ * Waits at least delay_us, from the start of the current microsecond. A shepherd. Returns 0, or xk_semaphore_wait's
+ * error if it could not wait.
  */
 int xk_delay(struct xk_protocol *owner, uint64_t delay_us);
 
@@ -146,11 +145,10 @@ struct xk_semaphore {
 void xk_semaphore_init(struct xk_semaphore *semaphore, struct xk_protocol *owner, unsigned count);
 
 /*
- * Takes one, waiting at most timeout_us (0: not at all; XK_FOREVER; XK_UNTIL_SIGNALLED). Any shepherd of
- * the owner's host that holds no lock, or a foreign thread, which blocks and is counted. In IPP mode a
- * shepherd leaves the driver to wait (reason implicit). A shepherd that carries an arriving message must not
- * wait XK_FOREVER: debug builds abort, others report it when the host stops (xk_kernel_stop). On any
- * error the caller unwinds. Returns 0, -ETIMEDOUT, or
+ * Takes one, waiting at most timeout_us (0: not at all; XK_FOREVER; XK_UNTIL_SIGNALLED). Any shepherd of the owner's
+ * host that holds no lock, or a foreign thread, which blocks and is counted. In IPP mode a shepherd leaves the driver
+ * to wait (reason implicit). A shepherd that carries an arriving message must not wait XK_FOREVER: debug builds abort,
+ * others report it when the host stops (xk_kernel_stop). On any error the caller unwinds. Returns 0, -ETIMEDOUT, or
  * - -EAGAIN: timeout_us is 0, or the graph says implicit=fail;
  * - -ENOBUFS: no stack was left for the driver (counted as no_stack);
  * - -ECANCELED: the kernel is stopping.
@@ -215,8 +213,8 @@ xk_unlock(struct xk_lock *lock)
 }
 
 /*
- * Leaves the driver now, counted as explicit, for a protocol that expects long work. Holds no lock. Returns
- * false if the shepherd was not in the driver, or stays for lack of a stack (counted as a fallback).
+ * Leaves the driver now, counted as explicit, for a protocol that expects long work. Holds no lock. Returns false if
+ * the shepherd was not in the driver, or stays for lack of a stack (counted as a fallback).
  */
 bool xk_handoff(struct xk_protocol *self);
 

@@ -1,6 +1,6 @@
 /*
- * protocol.h - a protocol's declaration: roles of its lowers, its numbers on them, settings, names
- * of drop reasons and counters. `xk protocols NAME` prints it; the graph checker enforces it.
+ * protocol.h - a protocol's declaration: roles of its lowers, its numbers on them, settings, names of drop reasons and
+ * counters. `xk protocols NAME` prints it; the graph checker enforces it.
  */
 #ifndef XK_PROTOCOL_H
 #define XK_PROTOCOL_H
@@ -149,8 +149,8 @@ const struct xk_protocol_type *xk_protocol_type_find(const char *name);
 bool xk_number_find(const struct xk_protocol_type *upper, const struct xk_protocol_type *lower, uint32_t *number);
 
 /*
- * Parses text as a setting's value into the instance at `instance`, which then owns copies of strings.
- * Returns 0; -EINVAL or -ENOMEM with a sentence in why; the setting is then unchanged. Main thread.
+ * Parses text as a setting's value into the instance at `instance`, which then owns copies of strings. Returns 0;
+ * -EINVAL or -ENOMEM with a sentence in why; the setting is then unchanged. Main thread.
  */
 int xk_setting_parse(const struct xk_setting *setting, const char *text, void *instance, char *why, size_t why_len);
 

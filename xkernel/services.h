@@ -40,8 +40,8 @@ int xk_map_init(struct xk_map *map, struct xk_kernel *kernel, unsigned expected)
 void xk_event_init(struct xk_event *event, struct xk_kernel *kernel, xk_event_handler *handler, void *argument);
 
 /*
- * Calls release(retired), which must not wait, from some shepherd of kernel, once nobody can be reading
- * the object, which must be out of reach already (unbound from its maps). Any context; never waits.
+ * Calls release(retired), which must not wait, from some shepherd of kernel, once nobody can be reading the object,
+ * which must be out of reach already (unbound from its maps). Any context; never waits.
  */
 void xk_retire(struct xk_kernel *kernel, struct xk_retired *retired, void (*release)(struct xk_retired *retired));
 

@@ -2,9 +2,9 @@
  * table.h - a protocol's sessions by key, and its open_enables by passive key: opening, accepting, sharing and enabling
  * for nearly all protocols.
  *
- * An instance has a table if its type names `session_ops` and is no port, or has the flag XK_TABLE. A session is
- * bound under its active key, which the protocol builds from what a header names; an open_enable under a passive
- * key: the number of the protocol above, unless `passive_key` says otherwise. `setup` fills in a new session.
+ * An instance has a table if its type names `session_ops` and is no port, or has the flag XK_TABLE. A session is bound
+ * under its active key, which the protocol builds from what a header names; an open_enable under a passive key: the
+ * number of the protocol above, unless `passive_key` says otherwise. `setup` fills in a new session.
  *
  * Any shepherd; none waits. Results are valid until the shepherd's turn ends or it parks, as with xk_map_resolve.
  */
@@ -48,8 +48,8 @@ xk_table_number_key(uint32_t number)
 }
 
 /*
- * Makes a session on lls, bound under key and set up from `how`, with one reference, the caller's. Takes the
- * caller's reference on lls (NULL: none), also on failure. -EEXIST (key is bound), -ENOMEM, or setup's error.
+ * Makes a session on lls, bound under key and set up from `how`, with one reference, the caller's. Takes the caller's
+ * reference on lls (NULL: none), also on failure. -EEXIST (key is bound), -ENOMEM, or setup's error.
  */
 int xk_table_add(struct xk_protocol *self, struct xk_key key, struct xk_protocol *hlp_receive,
 		 struct xk_protocol *hlp_type, struct xk_session *lls, const void *how, struct xk_session **session);
@@ -63,16 +63,16 @@ int xk_table_open(struct xk_protocol *self, struct xk_key key, struct xk_protoco
 		  struct xk_protocol *hlp_type, struct xk_session *lls, const void *how, struct xk_session **session);
 
 /*
- * Makes a session under key, with its own reference on lls, for a checked message m that came up
- * lls and belongs to none, and announces it to the hlp that has enabled passive_key (open_done).
- * If another shepherd was faster, returns that one's session. NULL: refused; m was dropped.
+ * Makes a session under key, with its own reference on lls, for a checked message m that came up lls and belongs to
+ * none, and announces it to the hlp that has enabled passive_key (open_done). If another shepherd was faster, returns
+ * that one's session. NULL: refused; m was dropped.
  */
 struct xk_session *xk_table_accept(struct xk_protocol *self, struct xk_key key, struct xk_key passive_key,
 				   struct xk_session *lls, const void *how, struct xk_msg *m);
 
 /*
- * Lets hlp_receive accept sessions (passive open), each announced by open_done. Enables are
- * counted: the same hlps may enable again. -EADDRINUSE: other hlps have enabled these participants.
+ * Lets hlp_receive accept sessions (passive open), each announced by open_done. Enables are counted: the same hlps may
+ * enable again. -EADDRINUSE: other hlps have enabled these participants.
  */
 int xk_open_enable(struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type, struct xk_protocol *llp,
 		   struct xk_participants *participants);

@@ -1,6 +1,6 @@
 /*
- * trace.h - traces of a protocol's decisions. The UPI traces every crossing, so a protocol traces only
- * what it decides: a state change, a timeout, a refusal. Levels are set in the graph (`trace=LEVEL`).
+ * trace.h - traces of a protocol's decisions. The UPI traces every crossing, so a protocol traces only what it decides:
+ * a state change, a timeout, a refusal. Levels are set in the graph (`trace=LEVEL`).
  */
 #ifndef XK_TRACE_H
 #define XK_TRACE_H

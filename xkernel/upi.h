@@ -1,9 +1,9 @@
 /*
  * upi.h - the Uniform Protocol Interface: protocols, sessions, and the verbs between them.
  *
- * A protocol is an instance in the graph; a session is one end of a conversation.
- * Messages go up by xk_demux (session to the protocol above) and xk_pop (protocol to one
- * of its sessions), and down by xk_push. Hutchinson and Peterson, "The x-Kernel" (1991).
+ * A protocol is an instance in the graph; a session is one end of a conversation. Messages go up by xk_demux (session
+ * to the protocol above) and xk_pop (protocol to one of its sessions), and down by xk_push. Hutchinson and Peterson,
+ * "The x-Kernel" (1991).
  *
  * Rules for a protocol's author:
  * - The protocol that is handed a message owns it: it passes the message on, stores it, or drops it (xk_drop).
@@ -48,8 +48,8 @@ struct xk_call {
  * (protocol.h). Missing entries: open fails with -EOPNOTSUPP; open_enable and open_disable use the table (table.h), and
  * fail likewise without one; open_done accepts; control asks the protocol below.
  *
- * A protocol that opens sessions below has demux or call_demux (asserted by xk_session_new, so
- * messages need no check). Both find the header of the protocol's type in one piece (header.h).
+ * A protocol that opens sessions below has demux or call_demux (asserted by xk_session_new, so messages need no check).
+ * Both find the header of the protocol's type in one piece (header.h).
  */
 struct xk_protocol_ops {
 	/* Prepares the instance; those below are initialised. An error refuses the graph. Main thread. */
@@ -196,14 +196,13 @@ struct xk_protocol {
 	_Atomic uint64_t *drops;   /* by reason */
 	_Atomic uint64_t **counts; /* by lane, then by position in the type's `counters`; see xk_count */
 	struct xk_table table;
-	struct xk_format format;  /* of its header */
-	_Atomic bool has_advised; /* has printed how to get checksums computed (receive.c) */
-	_Atomic uint32_t lock;    /* protects the cache, and the counts of its own open_enables */
-	_Atomic(struct xk_session_ops *)
-		path_ops;                /* its sessions' operations, with the push of paths; NULL: no path yet */
-	unsigned cache_count;            /* passively opened sessions */
-	struct xk_session *cache_oldest; /* a ring, in the order of their age */
-	struct xk_protocol *next;        /* in the kernel, lowers before uppers */
+	struct xk_format format;                   /* of its header */
+	_Atomic bool has_advised;                  /* has printed how to get checksums computed (receive.c) */
+	_Atomic uint32_t lock;                     /* protects the cache, and the counts of its own open_enables */
+	_Atomic(struct xk_session_ops *) path_ops; /* of its sessions, with the push of paths; NULL: no path yet */
+	unsigned cache_count;                      /* passively opened sessions */
+	struct xk_session *cache_oldest;           /* a ring, in the order of their age */
+	struct xk_protocol *next;                  /* in the kernel, lowers before uppers */
 };
 
 /*
@@ -258,8 +257,8 @@ xk_edge_watched(const struct xk_edge *edge, uint32_t which)
 }
 
 /*
- * Sets the marks `which` of edge to their values in `watch`, for all later crossings, and
- * voids the paths of its kernel. Any context; never waits.
+ * Sets the marks `which` of edge to their values in `watch`, for all later crossings, and voids the paths of its
+ * kernel. Any context; never waits.
  */
 void xk_edge_watch(struct xk_edge *edge, uint32_t which, uint32_t watch);
 
@@ -405,9 +404,9 @@ xk_session_mark(struct xk_session *s, bool marked)
 /* ---- opening and closing ---- */
 
 /*
- * Opens a session with one permanent reference, the caller's (see xk_close). hlp_receive must have
- * an edge to llp. Consumes participants: each protocol pops its part. A shepherd, or the main
- * thread before the kernel runs; may wait. -EADDRINUSE: other protocols have this session open.
+ * Opens a session with one permanent reference, the caller's (see xk_close). hlp_receive must have an edge to llp.
+ * Consumes participants: each protocol pops its part. A shepherd, or the main thread before the kernel runs; may wait.
+ * -EADDRINUSE: other protocols have this session open.
  */
 int xk_open(struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type, struct xk_protocol *llp,
 	    struct xk_participants *participants, struct xk_session **session);
@@ -471,9 +470,9 @@ xk_pop_on(struct xk_session *s, struct xk_msg *m)
 }
 
 /*
- * Delivers m to session s of the calling protocol. lls is the session that m came up; hdr, the stripped
- * header, is private between demux and pop. Takes m. May hand off: hold no lock. s and the sessions below stay
- * until its pop and the demux above have returned; to use another lls afterwards, hold a reference on it.
+ * Delivers m to session s of the calling protocol. lls is the session that m came up; hdr, the stripped header, is
+ * private between demux and pop. Takes m. May hand off: hold no lock. s and the sessions below stay until its pop and
+ * the demux above have returned; to use another lls afterwards, hold a reference on it.
  */
 static inline void
 xk_pop(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, const void *hdr)
@@ -507,8 +506,8 @@ xk_push(struct xk_session *s, struct xk_msg *m)
 int xk_call(struct xk_session *s, struct xk_msg *m, struct xk_msg **reply);
 
 /*
- * Sends m without waiting for the reply. Takes m, also on failure. A shepherd, or a foreign thread with
- * a reference on s. 0: call->done runs once, perhaps before this returns; -errno: it does not run.
+ * Sends m without waiting for the reply. Takes m, also on failure. A shepherd, or a foreign thread with a reference on
+ * s. 0: call->done runs once, perhaps before this returns; -errno: it does not run.
  */
 int xk_call_async(struct xk_session *s, struct xk_msg *m, struct xk_call *call);
 
@@ -561,8 +560,8 @@ unsigned xk_drop_count(const struct xk_protocol_type *type);
 void xk_drop(struct xk_protocol *self, struct xk_msg *m, unsigned reason);
 
 /*
- * Puts the first bytes of *m in one piece: as many as self's type gathers, or all. Returns 0; -EBADMSG
- * (shorter than the header) or -ENOBUFS: *m was dropped and counted for self. Any context; never waits.
+ * Puts the first bytes of *m in one piece: as many as self's type gathers, or all. Returns 0; -EBADMSG (shorter than
+ * the header) or -ENOBUFS: *m was dropped and counted for self. Any context; never waits.
  */
 int xk_header_gather(struct xk_protocol *self, struct xk_msg **m);
 
@@ -571,8 +570,8 @@ void xk_counter_check(const struct xk_protocol *self, unsigned counter);
 void xk_push_header_check(const struct xk_protocol *self, size_t len);
 
 /*
- * Adds n to one of the type's own counters (position in its `counters`). Any context. Each driver has a lane
- * that nothing else writes; only foreign threads, and shepherds outside of drivers, add atomically.
+ * Adds n to one of the type's own counters (position in its `counters`). Any context. Each driver has a lane that
+ * nothing else writes; only foreign threads, and shepherds outside of drivers, add atomically.
  */
 static inline void
 xk_count_by(struct xk_protocol *self, unsigned counter, uint64_t n)
@@ -636,10 +635,10 @@ int xk_control_protocol_op(struct xk_protocol *self, int op, void *argument);
 
 /*
  * Gets a value, which goes to *argument, or sets one; the compiler checks the argument's type. An operation that a
- * session or protocol does not know goes to the one below; from the answer to XK_GET_MAX_PACKET and
- * XK_GET_OPT_PACKET, its own header is subtracted. The framework answers from a session's `sends`: lengths, and ends
- * that are printed as hosts or link addresses. Returns 0, or the result of op; -ENOTSUP: neither s or self nor any
- * protocol below it knows op; other errors: *argument is undefined.
+ * session or protocol does not know goes to the one below; from the answer to XK_GET_MAX_PACKET and XK_GET_OPT_PACKET,
+ * its own header is subtracted. The framework answers from a session's `sends`: lengths, and ends that are printed as
+ * hosts or link addresses. Returns 0, or the result of op; -ENOTSUP: neither s or self nor any protocol below it knows
+ * op; other errors: *argument is undefined.
  */
 #define xk_control(s, op, argument) xk_control_op(s, op, op##_ARGUMENT(argument))
 #define xk_control_protocol(self, op, argument) xk_control_protocol_op(self, op, op##_ARGUMENT(argument))
@@ -676,8 +675,8 @@ int xk_get_participants(struct xk_session *s, struct xk_participants *participan
 struct xk_msg *xk_push_header_segment(struct xk_session *s, struct xk_msg *m, size_t len);
 
 /*
- * Makes room before m for a header of s's protocol, len (<= XK_MSG_HEADROOM) bytes, and returns
- * m, whose data is the place. NULL: no buffer was left, m was dropped. Takes m. Any context.
+ * Makes room before m for a header of s's protocol, len (<= XK_MSG_HEADROOM) bytes, and returns m, whose data is the
+ * place. NULL: no buffer was left, m was dropped. Takes m. Any context.
  */
 static inline struct xk_msg *
 xk_push_header(struct xk_session *s, struct xk_msg *m, size_t len)
@@ -703,14 +702,14 @@ struct xk_session *xk_session_new(struct xk_protocol *self, const struct xk_sess
 int xk_session_bind(struct xk_session *s, struct xk_map *map, struct xk_key key);
 
 /*
- * Announces s, bound and made because of an open_enable (xk_open_done), then gives the
- * caller's reference to the cache. Returns the hlp's error, if any; s is then closed.
+ * Announces s, bound and made because of an open_enable (xk_open_done), then gives the caller's reference to the cache.
+ * Returns the hlp's error, if any; s is then closed.
  */
 int xk_session_announce(struct xk_session *s);
 
 /*
- * Gives the caller's reference on s to the cache, which keeps the `session_max`
- * youngest sessions and closes the one unused longest to make room.
+ * Gives the caller's reference on s to the cache, which keeps the `session_max` youngest sessions and closes the one
+ * unused longest to make room.
  */
 void xk_session_cache(struct xk_session *s);
 

@@ -1,9 +1,9 @@
 /*
  * upi_session.c - sessions' lives: found, shared, cached, closed.
  *
- * A session's reference word counts permanent references and holds of parked shepherds. When the count
- * reaches zero, the session is marked dead (once), leaves its map and is retired. When no shepherd can be
- * reading it any more, it is marked unreachable, and freed at once or with the last hold.
+ * A session's reference word counts permanent references and holds of parked shepherds. When the count reaches zero,
+ * the session is marked dead (once), leaves its map and is retired. When no shepherd can be reading it any more, it is
+ * marked unreachable, and freed at once or with the last hold.
  */
 #include "xkernel/upi.h"
 

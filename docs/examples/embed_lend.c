@@ -1,5 +1,6 @@
 /*
- * embed_lend.c - a program's own protocol, which answers each datagram with one of the program's pages, without copying it.
+ * embed_lend.c - a program's own protocol, which answers each datagram with one of the program's pages, without copying
+ * it.
  *
  *     cc embed_lend.c -o embed_lend $(pkg-config --cflags --libs xkernel)
  */

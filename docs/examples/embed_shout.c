@@ -1,6 +1,6 @@
 /*
- * embed_shout.c - a program's own protocol at the top of the graph: it returns every datagram for a UDP port in capitals.
- * The host runs on its own threads and passes its answer to the main thread.
+ * embed_shout.c - a program's own protocol at the top of the graph: it returns every datagram for a UDP port in
+ * capitals. The host runs on its own threads and passes its answer to the main thread.
  *
  *     cc embed_shout.c -o embed_shout $(pkg-config --cflags --libs xkernel)
  */

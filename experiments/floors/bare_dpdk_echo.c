@@ -73,9 +73,7 @@ static const struct options_option bare_options[] = {
 	       "both ends sleep until a frame arrives (no effect on another program's server)"),
 	OPTION(TEXT, struct bare_options, server, "server", "WHO",
 	       "swap: exchanges link addresses (swap); fused: UDP over IP in one function; or the path of another "
-	       "server's "
-	       "socket, "
-	       "at 10.0.0.2"),
+	       "server's socket, at 10.0.0.2"),
 	OPTION(FLAG, struct bare_options, json, "json", NULL, "JSON on standard output"),
 	{ .name = NULL },
 };

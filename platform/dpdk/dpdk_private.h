@@ -33,7 +33,9 @@ int dpdk_eal_start(const struct xk_dpdk_config *config, struct clock *clock, cha
 void dpdk_eal_log_reset(void);
 const char *dpdk_eal_log_text(char *text, size_t size);
 
-/* Writes what failed in DPDK, the error, DPDK's log since its reset, and limits of the process that may be the cause. */
+/*
+ * Writes what failed in DPDK, the error, DPDK's log since its reset, and limits of the process that may be the cause.
+ */
 void dpdk_why(int error, const char *what, char *why, size_t size);
 
 /* ---- dpdk.c ---- */

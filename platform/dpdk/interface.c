@@ -224,14 +224,12 @@ dpdk_interface_is_ethernet(const struct dpdk_interface_state *now, char *why, si
 	if ((now->flags & IFF_LOOPBACK) != 0)
 		snprintf(why, size,
 			 "%s is the loopback device, which has no Ethernet header: between programs on one machine use "
-			 "link "
-			 "virtio, or a veth (ip link add NAME type veth peer name OTHER)",
+			 "link virtio, or a veth (ip link add NAME type veth peer name OTHER)",
 			 now->name);
 	else if (strcmp(now->kind, "tun") == 0)
 		snprintf(why, size,
 			 "%s is a tun, which carries IP datagrams without Ethernet: create a tap (ip tuntap add dev "
-			 "NAME "
-			 "mode tap), and use link tap",
+			 "NAME mode tap), and use link tap",
 			 now->name);
 	else
 		snprintf(why, size,

@@ -56,8 +56,8 @@ xk_dpdk_socket_path(const char *socket, char *path, size_t path_size, char *why,
 }
 
 /*
- * Writes the name of an end's claim, which is the same for every spelling of the path. The directory is known by its inode:
- * in two mount namespaces, one path may name two. Returns 0 or -errno.
+ * Writes the name of an end's claim, which is the same for every spelling of the path. The directory is known by its
+ * inode: in two mount namespaces, one path may name two. Returns 0 or -errno.
  */
 static int
 dpdk_socket_claim_name(const char *path, const char *end, char name[DPDK_SOCKET_CLAIM])

@@ -142,8 +142,8 @@ memory_driver_begin(struct xk_platform *platform)
 }
 
 /*
- * Lets another driver be the next whose segments are kept. If a thread other than the driver's ends the driver, they stay with the
- * driver's thread: no two threads use them, and all others allocate.
+ * Lets another driver be the next whose segments are kept. If a thread other than the driver's ends the driver, they
+ * stay with the driver's thread: no two threads use them, and all others allocate.
  */
 static void
 memory_driver_end(struct xk_platform *platform)

@@ -107,8 +107,8 @@ arp_own_warn(struct arp *arp, uint64_t l, bool leaves)
 	if (leaves)
 		xk_count(&arp->protocol, ARP_COUNT_LEFT);
 	xk_trace(&arp->protocol, XK_TRACE_NONE,
-		 "address conflict: %s is also used by the station %02x:%02x:%02x:%02x:%02x:%02x; %s: "
-		 "give one of the two another address (here: vnet.address)",
+		 "address conflict: %s is also used by the station %02x:%02x:%02x:%02x:%02x:%02x; %s: give one of the "
+		 "two another address (here: vnet.address)",
 		 xk_host_print(arp->wanted.host, host), (unsigned)(l >> 40), (unsigned)(l >> 32 & 0xff),
 		 (unsigned)(l >> 24 & 0xff), (unsigned)(l >> 16 & 0xff), (unsigned)(l >> 8 & 0xff),
 		 (unsigned)(l & 0xff),

@@ -109,8 +109,8 @@ int arp_own_set(struct xk_protocol *self, const struct xk_network *network);
 void arp_own_announce(struct arp *arp);
 
 /*
- * Defends or leaves the address if a packet with these hosts, of the station `link`, claims it. Returns whether it does.
- * At most one defence in 10 s, and few warnings.
+ * Defends or leaves the address if a packet with these hosts, of the station `link`, claims it. Returns whether it
+ * does. At most one defence in 10 s, and few warnings.
  */
 bool arp_own_is_claimed(struct arp *arp, uint64_t link, uint32_t sender, uint32_t target, bool is_request);
 

@@ -89,8 +89,8 @@ xk_bidctl_confirm(struct xk_protocol *bidctl, uint32_t host, uint64_t *boot)
  *	-EREMCHG	it is the confirmed boot, but the message comes from elsewhere
  *	-EINPROGRESS	it is not the confirmed boot
  *	-EINVAL		host is no single host
- * After -EREMCHG and -EINPROGRESS a query is pending, or was suppressed by a rate limit. A host costs no memory
- * before its first answer. Any shepherd; never waits.
+ * After -EREMCHG and -EINPROGRESS a query is pending, or was suppressed by a rate limit. A host costs no memory before
+ * its first answer. Any shepherd; never waits.
  */
 static inline int
 xk_bidctl_check(struct xk_protocol *bidctl, uint32_t host, uint64_t boot, struct xk_session *lls)

@@ -1,6 +1,6 @@
 /*
- * boot.h - the boot of the peer that a message comes from, or is for: annotations
- * that BID puts on arriving messages, and reads from outgoing ones.
+ * boot.h - the boot of the peer that a message comes from, or is for: annotations that BID puts on arriving messages,
+ * and reads from outgoing ones.
  */
 #ifndef XK_BOOT_H
 #define XK_BOOT_H

@@ -1,6 +1,6 @@
 /*
- * blast.c - messages of up to 64 frames, from host to host: a long one is cut into fragments, and the receiver asks
- * for those that are missing. blast_send.c sends long messages, blast_receive.c receives them; the rest is here.
+ * blast.c - messages of up to 64 frames, from host to host: a long one is cut into fragments, and the receiver asks for
+ * those that are missing. blast_send.c sends long messages, blast_receive.c receives them; the rest is here.
  *
  * Promise:      persistent, but not reliable: a message arrives whole or not at all. It may be lost, arrive twice, or
  *               after a later one, and it is as intact as the frames are. CHAN, above, adds the rest.

@@ -95,8 +95,8 @@ struct blast_credit {
 };
 
 /*
- * A confirmed host: an upper has opened a session to it, or it has named the number of a message sent to it. All
- * other hosts share `strangers`, since their addresses may be forged.
+ * A confirmed host: an upper has opened a session to it, or it has named the number of a message sent to it. All other
+ * hosts share `strangers`, since their addresses may be forged.
  */
 struct blast_peer {
 	struct xk_binding binding;
@@ -121,8 +121,7 @@ struct blast {
 	struct blast_peer strangers;
 	struct xk_semaphore slots; /* for messages that are kept */
 
-	struct xk_lock
-		lock; /* protects the fields below, and those of sessions, copies and partials that are marked so */
+	struct xk_lock lock; /* protects the fields below, and those marked so of sessions, copies and partials */
 	struct xk_event event;
 	uint64_t event_ns; /* when the event is due; UINT64_MAX: never */
 	struct blast_dues copies, partials;

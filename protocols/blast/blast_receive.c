@@ -152,8 +152,8 @@ blast_receive_place(struct blast_session *s, const struct blast_header *h, uint6
 }
 
 /*
- * Counts a fragment of partial among the buffers that are kept, dropping the session's oldest other message if there is no
- * room. Returns 0, or the reason to drop the fragment; partial then ends if it has no fragment.
+ * Counts a fragment of partial among the buffers that are kept, dropping the session's oldest other message if there is
+ * no room. Returns 0, or the reason to drop the fragment; partial then ends if it has no fragment.
  */
 static unsigned
 blast_receive_keep(struct blast_partial *partial, struct blast_partial **out)

@@ -1,6 +1,6 @@
 /*
- * blast_send.c - BLAST's sending half: cuts a long message into fragments, keeps them for a while in case the peer
- * asks for some again, answers NACKs, and limits what NACKs and repeated pushes make it send. blast.c has the protocol.
+ * blast_send.c - BLAST's sending half: cuts a long message into fragments, keeps them for a while in case the peer asks
+ * for some again, answers NACKs, and limits what NACKs and repeated pushes make it send. blast.c has the protocol.
  *
  * The lists hold one reference on a copy, and each shepherd that sends it holds one. The last one frees its slot and
  * its memory. A NACK finds its copy by the sequence number alone, because it may come up another session than the

@@ -126,8 +126,8 @@ struct ip {
 	struct ip_route route[IP_ROUTES]; /* longest prefix first */
 	unsigned routes;
 	uint64_t key[2]; /* of identifications: secret */
-	_Atomic uint16_t
-		fragment_counts[IP_FRAGMENT_COUNTS]; /* fragmented datagrams sent, by hash of the session's key */
+	/* fragmented datagrams sent, by hash of the session's key */
+	_Atomic uint16_t fragment_counts[IP_FRAGMENT_COUNTS];
 
 	struct xk_lock lock; /* protects what follows */
 	struct ip_reassembly reassembly;

@@ -851,8 +851,7 @@ static const struct xk_setting am_settings[] = {
 		   .min = 1, .max = 1048576),
 	XK_SETTING(UINT, struct am, kept_max, "kept",
 		   "bytes of buffers of requests and replies that are kept; each buffer counts as 2 KiB, however "
-		   "little it "
-		   "holds",
+		   "little it holds",
 		   .initial = "8m", .min = XK_MSG_SEGMENT, .max = UINT64_C(1) << 40),
 	{ .name = NULL },
 };

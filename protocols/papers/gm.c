@@ -450,8 +450,8 @@ gm_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_pro
 }
 
 /*
- * Returns whether a session may begin with h: no forgotten session has accepted it. Closes the host's oldest
- * idle passive session if it has as many as it may.
+ * Returns whether a session may begin with h: no forgotten session has accepted it. Closes the host's oldest idle
+ * passive session if it has as many as it may.
  */
 static bool
 gm_admit(struct gm *gm, const struct gm_header *h, uint32_t host)
@@ -743,8 +743,7 @@ static const struct xk_setting gm_settings[] = {
 		   .initial = "10s", .min = 1000, .max = UINT64_C(3600000000000)),
 	XK_SETTING(UINT, struct gm, held_max, "held",
 		   "bytes of buffers of messages that are incomplete, undelivered or unacknowledged; each buffer "
-		   "counts as "
-		   "2 KiB, however little it holds",
+		   "counts as 2 KiB, however little it holds",
 		   .initial = "8m", .min = XK_MSG_SEGMENT, .max = UINT64_C(1) << 40),
 	XK_SETTING(UINT, struct gm, peer_sessions, "peer_sessions", "passive sessions of one host", .initial = "64",
 		   .min = 1, .max = 1048576),

@@ -88,8 +88,7 @@ struct gm {
 
 	enum gm_small small;
 	struct xk_bidctl_watcher watcher;
-	_Atomic uint64_t
-		number; /* the last one that was given to a packet or session: higher than all before, in this boot */
+	_Atomic uint64_t number; /* of the latest packet or session: higher than all before, in this boot */
 	struct xk_shares shares; /* of hosts, in the buffers kept for them */
 	struct xk_map peers;     /* struct gm_peer by host */
 	struct xk_lock lock;     /* protects the peers; taken after a session's */

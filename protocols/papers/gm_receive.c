@@ -6,9 +6,9 @@
  * their number is known.
  *
  * A whole message waits in `ready` while another shepherd delivers the one before. It has a posted buffer by then;
- * waiting messages take buffers of the host's share, too. A message is acknowledged when the user has returned from
- * it, other packets when they arrive; both later if they are patient.
- * A datagram is handled alike, but only its own number is checked, and it is answered with a CREDIT if its sender asks.
+ * waiting messages take buffers of the host's share, too. A message is acknowledged when the user has returned from it,
+ * other packets when they arrive; both later if they are patient. A datagram is handled alike, but only its own number
+ * is checked, and it is answered with a CREDIT if its sender asks.
  */
 #include "protocols/papers/gm_private.h"
 

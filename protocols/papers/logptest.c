@@ -766,8 +766,7 @@ static const struct xk_protocol_ops logptest_ops = {
 const struct xk_protocol_type xk_type_logptest = {
 	.name = "logptest",
 	.help = "Batches of messages with work between them, and as many answers as are asked for: the loops that "
-		"measure "
-		"LogP parameters.",
+		"measure LogP parameters.",
 	.ops = &logptest_ops,
 	.size = sizeof(struct logptest),
 	.header = LOGPTEST_HEADER_LEN,

@@ -39,8 +39,8 @@ struct xk_logptest_times {
 	uint64_t sent_ns;     /* until its last message was given to the device */
 	uint64_t answered_ns; /* until its last answer */
 	/*
-	 * For how long the client really computed: the spin ends with a reading of the clock. Of a run,
-	 * measured before it.
+	 * For how long the client really computed: the spin ends with a reading of the clock. Of a run, measured before
+	 * it.
 	 */
 	uint64_t send_work_ns, receive_work_ns;
 };
@@ -71,8 +71,8 @@ struct xk_logptest_run {
 };
 
 /*
- * Starts a run on a started kernel. Main thread. Returns 0; -EBUSY: a run is in progress;
- * -EINVAL: an impossible run; -EAGAIN: no shepherd could be started.
+ * Starts a run on a started kernel. Main thread. Returns 0; -EBUSY: a run is in progress; -EINVAL: an impossible run;
+ * -EAGAIN: no shepherd could be started.
  */
 int xk_logptest_start(struct xk_protocol *logptest, const struct xk_logptest_run *run);
 

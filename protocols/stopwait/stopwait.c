@@ -37,12 +37,12 @@
  *               ACK     from=b, to=a      the message with this sequence number has been delivered
  *               GONE    from=b, to=a      in answer to DATA: b does not exist
  *
- * An end accepts only frames that name it, from its peer: the caller's peer is the end in the WELCOME, the called
- * end's the one in the CALL. Identifiers are learned from the ends themselves, so DATA for b was sent after b was
- * made, by an end that knew b. A late CALL of a dead end makes an end whose WELCOME is never answered, so the user
- * never learns of that end. Between two ends sequence numbers do the rest: the next message is delivered, older
- * ones are acknowledged again. A message is acknowledged after the user's demux has returned, so that the next one,
- * carried by another shepherd, cannot overtake it.
+ * An end accepts only frames that name it, from its peer: the caller's peer is the end in the WELCOME, the called end's
+ * the one in the CALL. Identifiers are learned from the ends themselves, so DATA for b was sent after b was made, by an
+ * end that knew b. A late CALL of a dead end makes an end whose WELCOME is never answered, so the user never learns of
+ * that end. Between two ends sequence numbers do the rest: the next message is delivered, older ones are acknowledged
+ * again. A message is acknowledged after the user's demux has returned, so that the next one, carried by another
+ * shepherd, cannot overtake it.
  */
 
 #define STOPWAIT_DROPS(D)                                                                                              \
@@ -175,9 +175,9 @@ stopwait_drop_all(struct stopwait_session *s, unsigned why)
 }
 
 /*
- * Charges a repetition of the message in flight to the budget of an end created by a stranger. Returns false if it
- * is not allowed now. The last repetition waits for the second half of the retries: a short silence does not use them
- * all up.
+ * Charges a repetition of the message in flight to the budget of an end created by a stranger. Returns false if it is
+ * not allowed now. The last repetition waits for the second half of the retries: a short silence does not use them all
+ * up.
  */
 static bool
 stopwait_may_repeat(struct stopwait_session *s)

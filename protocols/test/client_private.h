@@ -43,15 +43,16 @@ struct client_count {
 };
 
 /*
- * Reports that a run that the settings started has failed: says so at any trace level, and ends the host with a failure.
- * Not if the host is ending (-ECANCELED), or is the peer itself (-EADDRNOTAVAIL): one setting may name the server to all
- * hosts.
+ * Reports that a run that the settings started has failed: says so at any trace level, and ends the host with a
+ * failure. Not if the host is ending (-ECANCELED), or is the peer itself (-EADDRNOTAVAIL): one setting may name the
+ * server to all hosts.
  */
 void client_fail(struct xk_protocol *self, int err);
 
 /*
  * Reports the end of a run that the settings started: sets three counters of self, from `first` on, to rtt_min_ns,
- * rtt_mean_ns and rtt_max_ns, and traces "finished: 3 rounds, 0 lost, rtt ..." (level events). With an error, the run has failed.
+ * rtt_mean_ns and rtt_max_ns, and traces "finished: 3 rounds, 0 lost, rtt ..." (level events). With an error, the run
+ * has failed.
  */
 void client_report(struct xk_protocol *self, int err, struct client_count some, struct client_count others,
 		   const struct client_trips *trips, unsigned first);
@@ -133,8 +134,8 @@ client_is_intact(const struct client *c, const struct xk_msg *m, uint32_t size)
 }
 
 /*
- * Returns a request with this number, or NULL: no buffer. Reuses `old` (an intact answer, or NULL) if its buffer is
- * not shared. Takes old.
+ * Returns a request with this number, or NULL: no buffer. Reuses `old` (an intact answer, or NULL) if its buffer is not
+ * shared. Takes old.
  */
 static inline struct xk_msg *
 client_request(struct client *c, struct xk_msg *old, uint32_t size, uint64_t number)

@@ -1,7 +1,7 @@
 /*
- * pingpong.c - round trips of one message between two ends. The graph places each end: in the driver, in a thread of the
- * kernel's that the driver wakes, or in an application's thread, which copies. The message carries its count and two
- * readings of the clock.
+ * pingpong.c - round trips of one message between two ends. The graph places each end: in the driver, in a thread of
+ * the kernel's that the driver wakes, or in an application's thread, which copies. The message carries its count and
+ * two readings of the clock.
  *
  * Spec:         Bjorndalen, Anshus, Vinter and Larsen, "The Latency of User-to-User, Kernel-to-Kernel and
  *               Interrupt-to-Interrupt Level Communication" (2000), its four interfaces:

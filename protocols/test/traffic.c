@@ -297,9 +297,9 @@ traffic_is_finished(const struct traffic *t, uint64_t now_ns)
 }
 
 /*
- * Draws an exponential variate with mean 1, in parts of 2^32, from nothing but comparisons, so that it is the same
- * with every compiler (von Neumann, 1951): of numbers drawn until one is not less than the one before, the first is
- * kept if their count is odd; otherwise it is one more.
+ * Draws an exponential variate with mean 1, in parts of 2^32, from nothing but comparisons, so that it is the same with
+ * every compiler (von Neumann, 1951): of numbers drawn until one is not less than the one before, the first is kept if
+ * their count is odd; otherwise it is one more.
  */
 static uint64_t
 traffic_draw_exponential(struct xk_chance *chance)

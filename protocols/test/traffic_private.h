@@ -105,7 +105,9 @@ traffic_mix(uint64_t hash, uint64_t word)
 	return hash ^ hash >> 29;
 }
 
-/* Returns message h of size bytes, XK_TRAFFIC_SIZE_MIN at least, or NULL: no buffer. Fills in magic, length and hash. */
+/*
+ * Returns message h of size bytes, XK_TRAFFIC_SIZE_MIN at least, or NULL: no buffer. Fills in magic, length and hash.
+ */
 struct xk_msg *traffic_message_new(const struct xk_protocol *self, const struct traffic_header *h, uint32_t size);
 
 /* Reads m, whose first XK_TRAFFIC_SIZE_MIN bytes lie at p. Returns false if m is not as it was sent. */

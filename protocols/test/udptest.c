@@ -1,11 +1,11 @@
 /*
- * udptest.c - the test protocol above UDP: a server that sends every message back, and a client that measures the
- * round trip. Each instance is a server. A program makes it a client (udptest.h), or the setting `peer` does: one run
- * of `rounds` then begins after `start`, and its end is traced (level events) and counted.
+ * udptest.c - the test protocol above UDP: a server that sends every message back, and a client that measures the round
+ * trip. Each instance is a server. A program makes it a client (udptest.h), or the setting `peer` does: one run of
+ * `rounds` then begins after `start`, and its end is traced (level events) and counted.
  *
- * The client sends its next request from the demux of the previous echo, so a round trip crosses the graph twice up
- * and twice down, and no thread waits. It lasts from one request to the next, including the check of the echo; the
- * clock is read once for each.
+ * The client sends its next request from the demux of the previous echo, so a round trip crosses the graph twice up and
+ * twice down, and no thread waits. It lasts from one request to the next, including the check of the echo; the clock is
+ * read once for each.
  *
  * Spec:         the x-kernel's test/udptest.c; a message is its number (up to 8 bytes, lowest first), then a pattern
  *               that depends on the position alone
@@ -81,8 +81,8 @@ udptest_finish(struct udptest *u, int err)
 }
 
 /*
- * Gives the turn to the echo of the next request, then sends that request: the echo may arrive before the push
- * returns. A failed push is found by the watchdog, as a lost message is.
+ * Gives the turn to the echo of the next request, then sends that request: the echo may arrive before the push returns.
+ * A failed push is found by the watchdog, as a lost message is.
  */
 static void
 udptest_send(struct udptest *u, struct xk_msg *old, uint64_t now_ns)

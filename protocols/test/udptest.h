@@ -41,8 +41,8 @@ struct xk_udptest_run {
 };
 
 /*
- * Starts a run on a started kernel. The session stays open between runs. Main thread. Returns 0; -EBUSY: a run is
- * in progress; -EINVAL: an impossible run; -EAGAIN: no shepherd could be started.
+ * Starts a run on a started kernel. The session stays open between runs. Main thread. Returns 0; -EBUSY: a run is in
+ * progress; -EINVAL: an impossible run; -EAGAIN: no shepherd could be started.
  */
 int xk_udptest_start(struct xk_protocol *udptest, const struct xk_udptest_run *run);
 

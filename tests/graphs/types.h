@@ -1,6 +1,6 @@
 /*
- * types.h - protocol types for tests of the graph language: like those of the UDP graph, a virtual protocol that can
- * be stacked, an RPC protocol and its user. They declare everything and do nothing.
+ * types.h - protocol types for tests of the graph language: like those of the UDP graph, a virtual protocol that can be
+ * stacked, an RPC protocol and its user. They declare everything and do nothing.
  */
 #ifndef TYPES_H
 #define TYPES_H

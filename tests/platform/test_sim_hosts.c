@@ -231,7 +231,9 @@ TEST(waiting_shepherd_in_ipp_mode_is_resumed_per_policy)
 
 TEST(waiting_shepherd_in_regular_mode_blocks_its_thread)
 {
-	/* Switches: the message's thread, the event thread for setting and for handling the timeout, the first again. */
+	/*
+	 * Switches: the message's thread, the event thread for setting and for handling the timeout, the first again.
+	 */
 	check_delay(XK_REGULAR, false, "wait@1002100 done@1054000 ", 4);
 	check_delay(XK_REGULAR, true, "wait@1002100 done@1054000 ", 4);
 }

@@ -1,6 +1,6 @@
 /*
- * siege_enemy.h - the attacks of one confirmed host: frames for each protocol in turn, or for all at once. Above siege.h,
- * for the simulator (test_siege.c) and for a real link (tests/system/siege.c).
+ * siege_enemy.h - the attacks of one confirmed host: frames for each protocol in turn, or for all at once. Above
+ * siege.h, for the simulator (test_siege.c) and for a real link (tests/system/siege.c).
  */
 #ifndef TESTS_SIEGE_ENEMY_H
 #define TESTS_SIEGE_ENEMY_H

@@ -391,8 +391,7 @@ message_print(const struct bench *common)
 		printf("%s %s %.3f", i == 0 ? "" : ",", bench_counts[i].name,
 		       bench_per_round(common, &bench_counts[i]));
 	printf(".\nBuffers: with %d messages in flight the sender holds %u; with the last frame of one missing, the "
-	       "receiver "
-	       "%u.\nInstructions: see --help.\n",
+	       "receiver %u.\nInstructions: see --help.\n",
 	       MESSAGE_HELD, bench->held[MESSAGE_SENDER], bench->held[MESSAGE_RECEIVER]);
 }
 

@@ -179,8 +179,8 @@ doctor_assess_processor(const struct doctor_facts *facts, struct doctor_report *
 		doctor_find(report, DOCTOR_MACHINE, "clock", DOCTOR_GOOD, "tsc, at a steady rate");
 	else
 		doctor_find(report, DOCTOR_MACHINE, "clock", DOCTOR_IMPROVABLE,
-			    "the system's is %s, the processor's counter is %s: "
-			    "reading it may be slow, and times less accurate",
+			    "the system's is %s, the processor's counter is %s: reading it may be slow, and times less "
+			    "accurate",
 			    facts->clock[0] == '\0' ? "unknown" : facts->clock,
 			    facts->is_tsc_steady ? "steady" : "not known to be steady");
 	if (!facts->has_halt_poll) /* not a virtual machine */
@@ -190,8 +190,8 @@ doctor_assess_processor(const struct doctor_facts *facts, struct doctor_report *
 			    "poll for %" PRIu64 " us before they halt", facts->halt_poll_ns / 1000);
 	else
 		doctor_advise(doctor_find(report, DOCTOR_MACHINE, "idle cores", DOCTOR_IMPROVABLE,
-					  "halt at once (a virtual machine): waking one adds some 20 us to round "
-					  "trips across cores"),
+					  "halt at once (a virtual machine): waking one adds some 20 us to round trips "
+					  "across cores"),
 			      "optional, as root: echo %d > /sys/module/haltpoll/parameters/guest_halt_poll_ns",
 			      DOCTOR_HALT_POLL);
 }
@@ -240,8 +240,8 @@ doctor_assess(const struct doctor_facts *facts, struct doctor_report *report)
 			    facts->errors[DOCTOR_TRY_NETNS] == 0 ? "" : ", within a user namespace");
 	else
 		doctor_find(report, DOCTOR_MACHINE, "namespaces", DOCTOR_MISSING,
-			    "no network namespace can be created (%s), not even in a user namespace "
-			    "(%s): tests against Linux are skipped",
+			    "no network namespace can be created (%s), not even in a user namespace (%s): tests "
+			    "against Linux are skipped",
 			    xk_error(facts->errors[DOCTOR_TRY_NETNS]), xk_error(facts->errors[DOCTOR_TRY_USERNS]));
 	for (unsigned i = 0; i < DOCTOR_TOOLS && facts->tools[i].name != NULL; i++) {
 		const struct doctor_tool *tool = &facts->tools[i];

@@ -284,8 +284,7 @@ host_check_peer(const struct host *host, uint32_t peer)
 			continue;
 		fprintf(stderr,
 			"%s: %s: %s is %s (%s.%s is %s): specify the other host's address, or give this host another "
-			"with "
-			"--set\n",
+			"with --set\n",
 			host->options.program, host->options.name, xk_host_print(peer, text), refusal,
 			host->graph->nodes[own.node].name, own.attribute->name, own.attribute->value);
 		return OPTIONS_FAILURE;

@@ -143,8 +143,8 @@ owner_refuse_length(const struct xk_msg *m, const struct xk_protocol *from)
 	const struct xk_protocol *owner = owner_in(from->kernel, m->owner);
 
 	fprintf(stderr,
-		"a message is shorter than its header: host \"%s\", protocol \"%s\" has taken more bytes off a "
-		"message than there were\n",
+		"a message is shorter than its header: host \"%s\", protocol \"%s\" has taken more bytes off a message "
+		"than there were\n",
 		from->kernel->config.name, owner == NULL ? from->name : owner->name);
 	fflush(stdout);
 	abort();
@@ -194,8 +194,8 @@ xk_msg_pops(const struct xk_msg *m, const struct xk_protocol *to)
 	xk_where_note(&where);
 	owner = owner_in(to->kernel, m->owner);
 	fprintf(stderr,
-		"session misuse: host \"%s\", %s%s%s pops a message at a session of \"%s\": "
-		"xk_pop takes a session of the protocol that has the message",
+		"session misuse: host \"%s\", %s%s%s pops a message at a session of \"%s\": xk_pop takes a session of "
+		"the protocol that has the message",
 		to->kernel->config.name, owner == NULL ? "the owner" : "protocol \"", owner == NULL ? "" : owner->name,
 		owner == NULL ? "" : "\"", to->name);
 	xk_where_print_functions(&where, stderr);

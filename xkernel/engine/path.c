@@ -91,7 +91,6 @@ path_other(struct xk_port *port, struct xk_msg *m)
 {
 	struct xk_paths *paths = port->paths;
 	uint32_t misses = atomic_load_explicit(&paths->misses, memory_order_relaxed);
-
 	uint32_t rest = atomic_load_explicit(&paths->interval, memory_order_relaxed) - 1;
 
 	if (misses < PATH_MISSES || (misses & rest) == 0) {

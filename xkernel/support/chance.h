@@ -1,9 +1,9 @@
 /*
  * chance.h - random numbers for protocols that inject faults: the same everywhere for the same seed.
  *
- * splitmix64 (Steele, Lea and Flood, 2014): one word of state, so that each instance has
- * its own stream. Not for secrets: use xk_random (process.h). The simulated world has its
- * own generator (platform/sim/random.h), which protocols must not depend on.
+ * splitmix64 (Steele, Lea and Flood, 2014): one word of state, so that each instance has its own stream. Not for
+ * secrets: use xk_random (process.h). The simulated world has its own generator (platform/sim/random.h), which
+ * protocols must not depend on.
  */
 #ifndef XK_CHANCE_H
 #define XK_CHANCE_H

@@ -1,6 +1,6 @@
 /*
- * later.c - see later.h. Each waiting message has its own event, so that a
- * shepherd of its own carries it on and no message delays another.
+ * later.c - see later.h. Each waiting message has its own event, so that a shepherd of its own carries it on and no
+ * message delays another.
  *
  * If messages stay in order, an event that fires takes the oldest one, whichever one it was scheduled for. So each
  * message still waits between the shortest and the longest delay drawn, even if threads reach the wheel in another

@@ -33,8 +33,8 @@ void xk_later_init(struct xk_later *later, struct xk_protocol *owner, uint64_t m
 void xk_later_fini(struct xk_later *later);
 
 /*
- * Delays m, which is passing through s, by delay_ns, rounded up to microseconds. Takes m, also
- * on failure. From push or pop of s; may hand off. Returns 0, or -ENOBUFS: m was dropped.
+ * Delays m, which is passing through s, by delay_ns, rounded up to microseconds. Takes m, also on failure. From push or
+ * pop of s; may hand off. Returns 0, or -ENOBUFS: m was dropped.
  */
 int xk_later_hold(struct xk_later *later, struct xk_session *s, struct xk_msg *m, enum xk_direction direction,
 		  uint64_t delay_ns);

@@ -1,6 +1,6 @@
 /*
- * sys/queue.h for C libraries without one (musl): the BSD macros that this project uses. Elsewhere, the library's own is
- * used.
+ * sys/queue.h for C libraries without one (musl): the BSD macros that this project uses. Elsewhere, the library's own
+ * is used.
  */
 #ifndef XK_COMPAT_SYS_QUEUE_H
 #define XK_COMPAT_SYS_QUEUE_H
