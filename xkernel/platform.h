@@ -159,8 +159,7 @@ struct xk_platform {
 };
 
 enum xk_port_offload {
-	XK_OFFLOAD_IP_SUM = 1 << 0,  /* fills in IP header checksums on transmit */
-	XK_OFFLOAD_UDP_SUM = 1 << 1, /* fills in UDP checksums, where the protocol left the pseudo-header's sum */
+	XK_OFFLOAD_UDP_SUM = 1 << 0, /* fills in UDP checksums, where the protocol left the pseudo-header's sum */
 };
 
 struct xk_port_ops {
