@@ -548,7 +548,7 @@ struct dpdk_interface {
 	int socket_fd;           /* the link's socket; -1: none, or not known */
 	uint64_t socket;         /* inode of socket_fd */
 	struct event *event;
-	pthread_mutex_t query_lock; /* protects query_fd and answer */
+	pthread_mutex_t query_lock; /* protects query_fd, answer, before and changes of now */
 	_Alignas(8) uint8_t answer[16384], notifications[16384];
 };
 

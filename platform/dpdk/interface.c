@@ -182,15 +182,16 @@ dpdk_netlink_query(int fd, void *buffer, size_t size, int index, const char *nam
 	return 0;
 }
 
-/* Queries the interface: by name, or by its index if name is NULL. Any thread. */
+/* Queries the interface: by name, or by its index if name is NULL; -ENODEV if it is gone. Any thread. */
 static int
 dpdk_interface_query(struct dpdk_interface *self, const char *name, struct dpdk_interface_state *state)
 {
-	int error;
+	int error = -ENODEV;
 
 	pthread_mutex_lock(&self->query_lock);
-	error = dpdk_netlink_query(self->query_fd, self->answer, sizeof(self->answer),
-				   name == NULL ? self->now.index : 0, name, state);
+	if (name != NULL || self->now.index != 0)
+		error = dpdk_netlink_query(self->query_fd, self->answer, sizeof(self->answer),
+					   name == NULL ? self->now.index : 0, name, state);
 	pthread_mutex_unlock(&self->query_lock);
 	return error;
 }
@@ -250,7 +251,8 @@ dpdk_interface_check_exists(const struct dpdk_interface *self, char *why, size_t
 		return 0;
 	for (struct if_nameindex *one = all; one != NULL && one->if_index != 0 && len < sizeof(list); one++)
 		len += (size_t)snprintf(list + len, sizeof(list) - len, "%s%s", len == 0 ? "" : ", ", one->if_name);
-	if_freenameindex(all);
+	if (all != NULL)
+		if_freenameindex(all);
 	snprintf(why, size, "there is no network interface \"%s\": set port.dev= to one of: %s", self->given_name,
 		 list);
 	return -ENODEV;
@@ -565,11 +567,13 @@ dpdk_interface_count(struct dpdk_interface *self, struct dpdk_interface_counts *
 	*counts = (struct dpdk_interface_counts){ 0 };
 	if (self->port == NULL || dpdk_interface_query(self, NULL, &now) != 0)
 		return;
+	pthread_mutex_lock(&self->query_lock);
 	counts->rx_dropped = now.counts.rx_dropped - self->before.rx_dropped;
 	counts->rx_missed = now.counts.rx_missed - self->before.rx_missed;
 	counts->rx_errors = now.counts.rx_errors - self->before.rx_errors;
 	counts->tx_dropped = now.counts.tx_dropped - self->before.tx_dropped;
 	counts->tx_errors = now.counts.tx_errors - self->before.tx_errors;
+	pthread_mutex_unlock(&self->query_lock);
 }
 
 /* ---- the socket of a DPDK driver ---- */
@@ -647,7 +651,8 @@ dpdk_interface_first(uint8_t address[6])
 			best = dpdk_interface_rank(&now);
 			memcpy(address, now.own_address, sizeof(now.own_address));
 		}
-	if_freenameindex(all);
+	if (all != NULL)
+		if_freenameindex(all);
 	if (fd >= 0)
 		close(fd);
 	return best < 2;
