@@ -66,7 +66,6 @@ xk_budget_take(struct xk_budget *budget, uint64_t len, unsigned spare)
 {
 	uint64_t first = atomic_load_explicit(&budget->first, memory_order_relaxed);
 	uint64_t before = atomic_load_explicit(&budget->first_before, memory_order_relaxed);
-
 	uint64_t again = atomic_load_explicit(&budget->again, memory_order_relaxed);
 
 	len += XK_BUDGET_HEADERS;

@@ -33,7 +33,7 @@ arp_own_use(struct arp *arp, bool is_used)
 	arp->network = arp->wanted;
 	if (!is_used)
 		arp->network.host = 0;
-	arp->said = 0;
+	arp->sent = 0;
 	if (arp->user.used != NULL)
 		arp->user.used(&arp->user, is_used);
 }
@@ -43,24 +43,24 @@ arp_own_tick(struct xk_event *event, void *argument)
 {
 	struct arp *arp = argument;
 	bool was_used, is_used, announces;
-	unsigned said;
+	unsigned sent;
 
 	xk_lock(&arp->lock);
 	was_used = arp->network.host != 0;
-	is_used = was_used || arp->said == ARP_PROBES;
+	is_used = was_used || arp->sent == ARP_PROBES;
 	if (is_used && !was_used)
 		arp_own_use(arp, true);
-	said = arp->said++;
-	announces = is_used && said < arp->announcements;
+	sent = arp->sent++;
+	announces = is_used && sent < arp->announcements;
 	if (!is_used)
-		arp_own_schedule(arp, arp->said == ARP_PROBES
+		arp_own_schedule(arp, arp->sent == ARP_PROBES
 					      ? ARP_ANNOUNCE_WAIT_NS
 					      : ARP_PROBE_MIN_NS + xk_random(&arp->protocol) % ARP_PROBE_SPREAD_NS);
-	else if (arp->said < arp->announcements)
+	else if (arp->sent < arp->announcements)
 		arp_own_schedule(arp, ARP_ANNOUNCE_NS);
 	xk_unlock(&arp->lock);
 	/* Hosts that do not answer an announcement of their address, such as Linux, answer a probe. */
-	if (!is_used || (announces && said == 0 && was_used))
+	if (!is_used || (announces && sent == 0 && was_used))
 		arp_own_send(arp, 0, ARP_COUNT_PROBES);
 	if (announces)
 		arp_own_send(arp, arp->wanted.host, ARP_COUNT_ANNOUNCEMENTS);
@@ -89,7 +89,7 @@ arp_own_announce(struct arp *arp)
 {
 	xk_lock(&arp->lock);
 	if (arp->network.host != 0 && arp->announcements > 0) {
-		arp->said = 0;
+		arp->sent = 0;
 		arp_own_schedule(arp, 0);
 	}
 	xk_unlock(&arp->lock);

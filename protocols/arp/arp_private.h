@@ -89,7 +89,7 @@ struct arp {
 	struct xk_lock lock;           /* protects the fields below */
 	struct xk_network network;     /* its host is 0 while the address must not be used */
 	struct xk_network wanted;      /* the address that was set */
-	unsigned said;                 /* probes or announcements sent in this phase */
+	unsigned sent;                 /* probes or announcements sent in this phase */
 	uint64_t defend_ns;            /* the earliest time of the next defence */
 	uint64_t warn_ns, warn_gap_ns; /* ... warning; the gap doubles up to an hour */
 	struct xk_map hosts;           /* of ASKING and KNOWN neighbours */

@@ -180,16 +180,16 @@ static void
 bid_close(struct xk_session *session)
 {
 	struct bid_session *s = (struct bid_session *)session;
-	struct xk_session *heard;
+	struct xk_session *origin;
 
 	xk_lock(&s->lock);
 	s->closed = true;
-	heard = bid_origin(s);
+	origin = bid_origin(s);
 	xk_unlock(&s->lock);
-	for (struct xk_session *below = heard; below != NULL; below = below->lls)
+	for (struct xk_session *below = origin; below != NULL; below = below->lls)
 		xk_session_used(below); /* by messages that have passed them on a path */
-	if (heard != session->lls)
-		xk_close(heard);
+	if (origin != session->lls)
+		xk_close(origin);
 	if (s->own != 0)
 		xk_bidctl_unuse(bid_bidctl(session->protocol), s->host);
 }

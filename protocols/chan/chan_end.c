@@ -351,7 +351,7 @@ chan_client_tick(struct chan_end *e, uint64_t now_ns, struct chan_after *after)
 	return chan_client_next_ns(c);
 }
 
-/* ---- the client: what the server says ---- */
+/* ---- the client: messages of the server ---- */
 
 /* Returns what the caller gets. A server itself only refuses a call, or reports that the reply is gone. */
 static int
@@ -491,7 +491,7 @@ chan_server_run(struct chan_end *e, struct xk_msg *m, uint32_t sequence)
 	}
 }
 
-/* ---- the server: what a client says ---- */
+/* ---- the server: messages of a client ---- */
 
 static inline bool
 chan_server_is_enabled(const struct chan_end *e)

@@ -211,12 +211,12 @@ ip_pmtu_plateau(uint32_t length)
 
 /* Returns the path's MTU if s may have sent the datagram of header h and it was too long; otherwise 0. */
 static uint32_t
-ip_fault_new_mtu(const struct ip_session *s, struct ip_header h, uint32_t said)
+ip_fault_new_mtu(const struct ip_session *s, struct ip_header h, uint32_t reported)
 {
 	const struct ip *ip = (struct ip *)s->session.protocol;
 	uint32_t whole_max = atomic_load_explicit(&s->session.sends.whole, memory_order_relaxed);
 	uint16_t since = atomic_load_explicit(&s->session.sends.number, memory_order_relaxed) - h.identification;
-	uint32_t mtu = said == 0 ? ip_pmtu_plateau(h.length) : said;
+	uint32_t mtu = reported == 0 ? ip_pmtu_plateau(h.length) : reported;
 
 	if (!ip->pmtu || (h.flags & (IP_FLAG_DONT_FRAGMENT | IP_FLAG_MORE)) != IP_FLAG_DONT_FRAGMENT)
 		return 0;

@@ -216,7 +216,9 @@ void ip_fault_send(struct ip *ip, struct xk_ip_trouble *trouble);
 void ip_fault_refuse(struct xk_protocol *self, const struct xk_session *session, enum xk_fault fault,
 		     const struct xk_msg *m, size_t popped);
 
-/* A fault of VNET's: tells the sender of the datagram, whose next hop has no link address, unless this host sent it. */
+/*
+ * A fault of VNET's: notifies the sender of the datagram, whose next hop has no link address, unless this host sent it.
+ */
 int ip_fault_unsent(struct xk_protocol *self, struct xk_fault_report *report);
 
 /*

@@ -262,10 +262,10 @@ gm_outdated(struct gm *gm, uint32_t host, uint64_t boot)
 		peer->floor = 0;
 	}
 	s = peer == NULL ? NULL : TAILQ_FIRST(&peer->sessions);
-	while (s != NULL && (s->boot == boot || s->told || !xk_duplicate(&s->session)))
+	while (s != NULL && (s->boot == boot || s->notified || !xk_duplicate(&s->session)))
 		s = TAILQ_NEXT(s, of_peer);
 	if (s != NULL)
-		s->told = true;
+		s->notified = true;
 	xk_unlock(&gm->lock);
 	return s;
 }
@@ -283,17 +283,17 @@ gm_meet(struct gm *gm, uint32_t host, uint64_t boot)
 }
 
 static void
-gm_changed(const struct xk_bidctl_watcher *watcher, enum xk_bidctl_change change, const struct xk_bidctl_peer *told)
+gm_changed(const struct xk_bidctl_watcher *watcher, enum xk_bidctl_change change, const struct xk_bidctl_peer *changed)
 {
 	struct gm *gm = (struct gm *)watcher->protocol;
 	struct gm_peer *peer;
 
-	if (told->boot != 0)
-		gm_meet(gm, told->host, told->boot);
+	if (changed->boot != 0)
+		gm_meet(gm, changed->host, changed->boot);
 	xk_lock(&gm->lock);
-	peer = xk_map_resolve(&gm->peers, gm_peer_key(told->host));
+	peer = xk_map_resolve(&gm->peers, gm_peer_key(changed->host));
 	if (peer != NULL) {
-		peer->lost = told->boot == 0;
+		peer->lost = changed->boot == 0;
 		gm_peer_drop(gm, peer);
 	}
 	xk_unlock(&gm->lock);
@@ -465,7 +465,7 @@ gm_admit(struct gm *gm, const struct gm_header *h, uint32_t host)
 	admits = peer == NULL || h->kind == GM_DATAGRAM || h->number > peer->floor;
 	if (admits && peer != NULL && peer->passive >= gm->peer_sessions)
 		s = TAILQ_FIRST(&peer->sessions);
-	while (s != NULL && (!s->passive || xk_alarm_is_set(&s->alarm) || s->told || !xk_duplicate(&s->session)))
+	while (s != NULL && (!s->passive || xk_alarm_is_set(&s->alarm) || s->notified || !xk_duplicate(&s->session)))
 		s = TAILQ_NEXT(s, of_peer);
 	xk_unlock(&gm->lock);
 	if (s != NULL)

@@ -97,7 +97,7 @@ struct gm {
 
 TAILQ_HEAD(gm_sessions, gm_session);
 
-/* A boot of a host: kept while it has sessions, or was told packets' numbers that may come again. */
+/* A boot of a host: kept while it has sessions, or packets up to `floor` must be refused. */
 struct gm_peer {
 	struct xk_binding binding; /* by host */
 	uint64_t boot;
@@ -128,7 +128,7 @@ struct gm_session {
 	uint64_t begin; /* its own number: less than those of its packets, more than those of earlier sessions */
 	uint32_t fragment;
 	bool passive;
-	bool told;               /* notified of the peer's reboot; under the protocol's lock */
+	bool notified;           /* notified of the peer's reboot; under the protocol's lock */
 	struct xk_posted posted; /* buffers for arriving messages */
 	_Atomic bool known;      /* to the hlp */
 	struct xk_alarm alarm;
@@ -149,7 +149,7 @@ struct gm_session {
 	/* receiving: the user has had all up to `taken`; up to `arrived` all is here */
 	uint64_t taken, acked_to;             /* acked_to: what the last acknowledgement was of */
 	uint64_t asked, ack_due_ns;           /* asked: the last packet that was not patient */
-	uint64_t heard;                       /* number of the last datagram that was accepted */
+	uint64_t last_datagram;               /* number of the last datagram that was accepted */
 	_Atomic uint64_t peer_begin, arrived; /* read without the lock */
 	bool begun;                           /* a packet was accepted */
 	bool delivering;

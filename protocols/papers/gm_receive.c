@@ -70,15 +70,15 @@ gm_receive_clear(struct gm_session *s)
 
 /* Returns 0 if the datagram is a later one, or the next packet of the last, or the reason to drop it. */
 static unsigned
-gm_judge_datagram(struct gm_session *s, const struct gm_header *h)
+gm_check_datagram(struct gm_session *s, const struct gm_header *h)
 {
 	if (h->offset != 0)
-		return h->number == s->heard ? 0 : GM_GAP;
-	if (h->number <= s->heard)
+		return h->number == s->last_datagram ? 0 : GM_GAP;
+	if (h->number <= s->last_datagram)
 		return GM_DUPLICATE;
-	if (s->heard != 0 && h->number > s->heard + 1)
+	if (s->last_datagram != 0 && h->number > s->last_datagram + 1)
 		xk_count(s->session.protocol, GM_SKIPPED);
-	s->heard = h->number;
+	s->last_datagram = h->number;
 	return 0;
 }
 
@@ -89,10 +89,10 @@ gm_check_sequence(struct gm_session *s, const struct gm_header *h)
 	if (s->error != 0 || h->begin < s->peer_begin)
 		return GM_STALE;
 	if (h->begin > s->peer_begin)
-		s->heard = 0;
+		s->last_datagram = 0;
 	s->peer_begin = h->begin;
 	if (h->kind == GM_DATAGRAM)
-		return gm_judge_datagram(s, h);
+		return gm_check_datagram(s, h);
 	if (h->number <= s->arrived)
 		return s->begun ? GM_DUPLICATE : GM_STALE;
 	if (h->previous != 0 && (!s->begun || h->previous > s->arrived))

@@ -427,9 +427,9 @@ stopwait_accept(struct xk_protocol *self, struct xk_session *lls, const struct s
 
 /* ---- receiving ---- */
 
-/* Judges DATA; the next message is then being delivered. Returns 0, or the reason to drop it. The lock is held. */
+/* Checks DATA; the next message is then being delivered. Returns 0, or the reason to drop it. The lock is held. */
 static unsigned
-stopwait_judge(struct stopwait_session *s, const struct stopwait_header *h)
+stopwait_check_data(struct stopwait_session *s, const struct stopwait_header *h)
 {
 	int32_t ahead = (int32_t)(h->sequence - s->expected);
 
@@ -455,7 +455,7 @@ stopwait_pop_data(struct stopwait_session *s, struct xk_session *lls, struct xk_
 	unsigned why;
 
 	xk_lock(&s->lock);
-	why = stopwait_judge(s, h);
+	why = stopwait_check_data(s, h);
 	first = why == 0 && !s->known;
 	s->known |= first;
 	xk_unlock(&s->lock);

@@ -260,7 +260,8 @@ vnet_follow(struct vnet *vnet, struct vnet_session *s, bool asks)
 }
 
 /*
- * Lets sessions send from the interface's address, or not, as ARP says. Sessions that are not in the table are marked.
+ * Lets sessions send from the interface's address, or not, as ARP decides. Sessions that are not in the table are
+ * marked.
  */
 static void
 vnet_used(const struct xk_arp_user *user, bool is_used)

@@ -22,7 +22,7 @@
 #include "xkernel/support/virtual.h"
 #include "xkernel/trace.h"
 
-#define VSIZE_DROPS(D) D(VSIZE_NO_WAY, "no_way") /* a longer way could not be opened; the push says why */
+#define VSIZE_DROPS(D) D(VSIZE_NO_WAY, "no_way") /* a longer way could not be opened; the push returns the reason */
 XK_DROPS(vsize, VSIZE_DROPS);
 
 #define VSIZE_COUNTERS(C)                                                                                              \

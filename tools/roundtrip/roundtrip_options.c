@@ -141,7 +141,6 @@ int
 roundtrip_complete(struct roundtrip_options *options, const struct host_link **link)
 {
 	bool alone = options->server || options->client != 0;
-
 	int status = roundtrip_check_ends(options);
 
 	if (status == 0)
