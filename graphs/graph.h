@@ -202,7 +202,7 @@ extern const struct xk_graph_source *const xk_program_graph;
 const char *xk_graph_file(const char *given, const char *usual);
 
 /*
- * Reads, sets, checks, composes and initialises (xk_kernel_init). kernel has its ports and no protocols. Prints errors
+ * Reads, sets, checks, composes and initializes (xk_kernel_init). kernel has its ports and no protocols. Prints errors
  * to stream, one per line (NULL: nowhere). Returns 0; -EINVAL: refused; -ENOMEM; or the error of a protocol's init.
  * After an error the kernel may only be freed (xk_kernel_free); a kernel that was already composed is unchanged.
  */

@@ -96,7 +96,7 @@ void xk_kernel_set_budget(struct xk_kernel *kernel, uint64_t budget_ns, unsigned
 void xk_kernel_set_paths(struct xk_kernel *kernel, bool wanted);
 
 /*
- * Initialises all protocols, lowers first. Returns 0 or -errno. If an init fails, *failed is that protocol, and those
+ * Initializes all protocols, lowers first. Returns 0 or -errno. If an init fails, *failed is that protocol, and those
  * before were undone; NULL: there was no memory for the ports' paths.
  */
 int xk_kernel_init(struct xk_kernel *kernel, struct xk_protocol **failed);

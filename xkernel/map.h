@@ -53,7 +53,7 @@ xk_map_slot_binding(uint64_t word)
 }
 
 /*
- * Initialises a map with the caller's seeds, and epochs to retire outgrown tables in (NULL: one thread uses the map).
+ * Initializes a map with the caller's seeds, and epochs to retire outgrown tables in (NULL: one thread uses the map).
  * is_shared: several drivers will use it. Returns 0 or -ENOMEM.
  */
 int xk_map_make(struct xk_map *map, unsigned expected, const uint64_t seed[2], struct xk_epochs *epochs,

@@ -67,7 +67,7 @@ struct xk_setting {
 };
 
 /*
- * Initialises a setting whose value is `member` of `struct_`; .initial, .min, .max and .choices may follow. Example:
+ * Initializes a setting whose value is `member` of `struct_`; .initial, .min, .max and .choices may follow. Example:
  * XK_SETTING(TIME, struct asp, timeout_ns, "timeout", "longest silence", .initial = "2s", .min = 1000)
  */
 #define XK_SETTING(type_, struct_, member, name_, help_, ...)                                                          \

@@ -33,7 +33,7 @@ bool xk_keep_more(struct xk_protocol *self, unsigned count);
 void xk_keep(struct xk_protocol *self, unsigned count);
 void xk_unkeep(struct xk_protocol *self, unsigned count);
 
-/* Initialises an empty map of kernel (NULL: of one thread) with room for `expected` bindings at first. 0 or -ENOMEM. */
+/* Initializes an empty map of kernel (NULL: of one thread) with room for `expected` bindings at first. 0 or -ENOMEM. */
 int xk_map_init(struct xk_map *map, struct xk_kernel *kernel, unsigned expected);
 
 /* Prepares an event that a shepherd of kernel will handle. Once, before anything else. */

@@ -52,7 +52,7 @@ struct xk_call {
  * Both find the header of the protocol's type in one piece (header.h).
  */
 struct xk_protocol_ops {
-	/* Prepares the instance; those below are initialised. An error refuses the graph. Main thread. */
+	/* Prepares the instance; those below are initialized. An error refuses the graph. Main thread. */
 	int (*init)(struct xk_protocol *self);
 	/* Undoes init. No shepherd runs, and no session is left. */
 	void (*fini)(struct xk_protocol *self);

@@ -222,7 +222,7 @@ blast_header_push(const struct blast_header *h, struct xk_msg *m)
 	return m;
 }
 
-/* Returns uninitialised memory of `size` bytes, the same in all calls for a list. NULL: none. The lock is held. */
+/* Returns uninitialized memory of `size` bytes, the same in all calls for a list. NULL: none. The lock is held. */
 void *blast_spare_take(_Atomic(struct blast_spare *) *spares, size_t size);
 
 /* Gives that memory back. Any context. */

@@ -141,7 +141,7 @@ blast_receive_place(struct blast_session *s, const struct blast_header *h, uint6
 			return BLAST_INCONSISTENT;
 		return (partial->mask & h->mask) != 0 ? BLAST_DUPLICATE : 0;
 	}
-	for (unsigned i = 0; i < BLAST_FINISHED; i++) /* no early exit, so that the loop is vectorised */
+	for (unsigned i = 0; i < BLAST_FINISHED; i++) /* no early exit, so that the loop is vectorized */
 		is_finished |= s->finished[i] == h->sequence;
 	if (is_finished)
 		return BLAST_DUPLICATE;

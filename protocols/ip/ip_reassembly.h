@@ -1,7 +1,7 @@
 /*
  * ip_reassembly.h - reassembly of IP datagrams, safe against hostile senders; for ip.c.
  *
- * A table of incomplete datagrams. It takes no lock, reads no clock and frees no message: the caller serialises calls,
+ * A table of incomplete datagrams. It takes no lock, reads no clock and frees no message: the caller serializes calls,
  * calls ip_reassembly_tick regularly, and frees the discarded messages afterwards, without its lock. Only
  * ip_reassembly_init allocates memory.
  *

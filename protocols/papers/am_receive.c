@@ -1,5 +1,5 @@
 /*
- * am_receive.c - AM's serving half: recognises new requests, runs their handlers, writes stores and keeps replies. am.c
+ * am_receive.c - AM's serving half: recognizes new requests, runs their handlers, writes stores and keeps replies. am.c
  * has the protocol.
  *
  * Why a request is run at most once: it names its session, which is one of one boot, by 64 random bits. Of its sequence

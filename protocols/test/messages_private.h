@@ -69,7 +69,7 @@ struct messages {
 	struct messages_slot *slots; /* by number modulo kind->slots */
 };
 
-/* Initialises t. Returns 0 or -ENOMEM; messages_fini is due only after 0. */
+/* Initializes t. Returns 0 or -ENOMEM; messages_fini is due only after 0. */
 int messages_init(struct messages *t, const struct messages_kind *kind);
 void messages_fini(struct messages *t);
 

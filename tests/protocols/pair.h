@@ -36,7 +36,7 @@ pair_begin(struct pair *pair, enum xk_mode mode)
 	REQUIRE(xk_memory_connect(pair->ports[0], pair->ports[1]) == 0);
 }
 
-/* Initialises both kernels, then starts both. */
+/* Initializes both kernels, then starts both. */
 static inline void
 pair_start(struct pair *pair)
 {

@@ -474,7 +474,7 @@ struct xk_kernel {
 	_Atomic bool events_kicked;            /* the token was posted since that thread last checked the wheel */
 	_Atomic bool events_end;               /* set under the mutex */
 	struct xk_protocol *protocols;         /* lowers first */
-	struct xk_protocol *initialised;       /* protocols, once their inits have succeeded; else NULL */
+	struct xk_protocol *initialized;       /* protocols, once their inits have succeeded; else NULL */
 	_Atomic unsigned applications;         /* threads of application code */
 	_Atomic unsigned applications_blocked; /* those of them that wait and are not yet woken */
 	_Atomic enum xk_ended ended;
@@ -506,7 +506,7 @@ xk_kernel_driver(struct xk_kernel *kernel, unsigned index)
 }
 
 /*
- * Undoes the initialisation of the protocols from `first` up to, not including, `end` (NULL: all), uppers first. When
+ * Undoes the initialization of the protocols from `first` up to, not including, `end` (NULL: all), uppers first. When
  * nothing runs (kernel_graph.c).
  */
 void xk_kernel_fini_protocols(struct xk_protocol *first, const struct xk_protocol *end);

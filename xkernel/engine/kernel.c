@@ -500,7 +500,7 @@ xk_kernel_free(struct xk_kernel *kernel)
 	kernel_end_turns(kernel);
 	atomic_store_explicit(&kernel->stopping, true, memory_order_seq_cst);
 	kernel_unwind(kernel);
-	xk_kernel_fini_protocols(kernel->initialised, NULL);
+	xk_kernel_fini_protocols(kernel->initialized, NULL);
 	xk_epochs_drain(&kernel->epochs);
 	if (kernel->protocols != NULL)
 		xk_reached_note(kernel);

@@ -1,4 +1,4 @@
-/* kernel_graph.c - fills a kernel with ports, protocols and the edges between them, and initialises and frees these. */
+/* kernel_graph.c - fills a kernel with ports, protocols and the edges between them, and initializes and frees these. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -251,7 +251,7 @@ xk_kernel_rewatch(struct xk_kernel *kernel)
 	atomic_store_explicit(&kernel->traced, printed || has_sink, memory_order_relaxed);
 }
 
-/* ---- initialising, freeing and looking up ---- */
+/* ---- initializing, freeing and looking up ---- */
 
 void
 xk_kernel_fini_protocols(struct xk_protocol *first, const struct xk_protocol *end)
@@ -288,10 +288,10 @@ xk_kernel_init(struct xk_kernel *kernel, struct xk_protocol **failed)
 		*failed = p;
 		xk_kernel_fini_protocols(kernel->protocols, p);
 		xk_epochs_drain(&kernel->epochs);
-		kernel->initialised = NULL;
+		kernel->initialized = NULL;
 		return err;
 	}
-	kernel->initialised = kernel->protocols;
+	kernel->initialized = kernel->protocols;
 	return 0;
 }
 

@@ -24,7 +24,7 @@ xk_chance_next(struct xk_chance *chance)
 	return z ^ z >> 31;
 }
 
-/* Initialises one of a seed's independent streams. */
+/* Initializes one of a seed's independent streams. */
 static inline void
 xk_chance_init(struct xk_chance *chance, uint64_t seed, uint64_t stream)
 {

@@ -22,7 +22,7 @@ struct xk_later {
 };
 
 /*
- * Initialises a store of at most max messages; others are dropped for the reason `full`. ordered: whenever a message is
+ * Initializes a store of at most max messages; others are dropped for the reason `full`. ordered: whenever a message is
  * due, the oldest of its direction goes on instead. Failed pushes of delayed messages, which no caller sees, are
  * counted as the owner's counter `unsent`. For init.
  */

@@ -65,7 +65,7 @@ void xk_share_give(struct xk_share *share, uint32_t count);
  */
 bool xk_share_take(struct xk_share *share, uint32_t count);
 
-/* ---- who makes room; the protocol serialises these, with xk_share_take, xk_shares_join and xk_shares_leave ---- */
+/* ---- who makes room; the protocol serializes these, with xk_share_take, xk_shares_join and xk_shares_leave ---- */
 
 /* Adds share, which the caller has filled in, to the shares within `of`. */
 void xk_share_enter(struct xk_share *share);
