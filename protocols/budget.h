@@ -2,8 +2,8 @@
  * budget.h - a peer's budget of retransmissions: three times the bytes sent to it for the first time. A peer that does
  * not answer, or repeats its requests, draws no more traffic than that.
  *
- *	xk_budget_note(&s->budget, len);	a message is sent for the first time
- *	if (xk_budget_take(&s->budget, len, 0))	may it be sent again?
+ *	xk_budget_note(&s->budget, len);		a message is sent for the first time
+ *	if (xk_budget_take(&s->budget, len, true))	may it be sent again?
  *
  * A budget that outlives conversations is renewed each minute (xk_budget_turn).
  */
@@ -58,11 +58,12 @@ xk_budget_turn(struct xk_budget *budget, uint64_t len, uint64_t now_ns)
 }
 
 /*
- * Charges the repetition of a message of len bytes. Returns false, and charges nothing, if the budget does not suffice
- * for it and `spare` more like it: the message must not be sent. Any context.
+ * Charges the repetition of a message of len bytes. Returns false, and charges nothing, if the budget does not suffice:
+ * the message must not be sent. Unless it is_late, the budget must suffice for one more like it, so that a short
+ * silence does not use up the last repetition. Any context.
  */
 static inline bool
-xk_budget_take(struct xk_budget *budget, uint64_t len, unsigned spare)
+xk_budget_take(struct xk_budget *budget, uint64_t len, bool is_late)
 {
 	uint64_t first = atomic_load_explicit(&budget->first, memory_order_relaxed);
 	uint64_t before = atomic_load_explicit(&budget->first_before, memory_order_relaxed);
@@ -70,7 +71,7 @@ xk_budget_take(struct xk_budget *budget, uint64_t len, unsigned spare)
 
 	len += XK_BUDGET_HEADERS;
 	do
-		if (again + (1 + spare) * len > XK_BUDGET_TIMES * (first - before))
+		if (again + (is_late ? 1 : 2) * len > XK_BUDGET_TIMES * (first - before))
 			return false;
 	while (!atomic_compare_exchange_weak(&budget->again, &again, again + len));
 	return true;

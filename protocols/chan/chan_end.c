@@ -140,8 +140,7 @@ chan_end_retry(struct chan_end *e, bool only_asks, uint64_t now_ns, struct chan_
 	xk_unanswered(e->session.lls);
 	only_asks = only_asks || e->copy.len > e->opt_packet || chan_end_is_being_sent(e, now_ns) ||
 		    !chan_peer_may_repeat(e, CHAN_UNASKED_MAX, now_ns);
-	xk_retry_again(&e->retry, chan_of(e)->timeouts.max_ns, now_ns);
-	e->round_trip.timeout_ns = e->retry.timeout_ns;
+	xk_round_trip_timed_out(&e->round_trip, &e->retry, &chan_of(e)->timeouts, now_ns);
 	e->measure_in = 1;
 	if (only_asks && e->is_server && !chan_peer_may_ask(e, now_ns)) {
 		xk_count(e->session.protocol, CHAN_WITHHELD);

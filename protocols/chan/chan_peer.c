@@ -383,7 +383,7 @@ static bool
 chan_peer_take(struct chan_end *e, uint64_t len, uint64_t now_ns)
 {
 	xk_budget_turn(&e->peer->again, e->copy.len + CHAN_HEADER_LEN, now_ns);
-	return xk_budget_take(&e->peer->again, len, 0);
+	return xk_budget_take(&e->peer->again, len, true);
 }
 
 bool

@@ -255,15 +255,15 @@ am_advance(struct am_session *s)
 
 /*
  * Charges a repetition of the request to the budget of a passive session; others have none, because this host decides
- * what they send. Returns false if it is not allowed now: the timer tries again. The last repetition waits for the
- * second half of `patience`: a short silence does not use them all up. The lock is held.
+ * what they send. Returns false if it is not allowed now: the timer tries again. The last one waits for the second half
+ * of `patience`. The lock is held.
  */
 static bool
 am_may_repeat(struct am_session *s, const struct am_request *request, uint64_t now_ns)
 {
 	bool is_late = now_ns - request->retry.begun_ns >= am_of(s)->patience_ns / 2;
 
-	if (s->called == 0 || xk_budget_take(&s->budget, xk_msg_len(request->m), is_late ? 0 : 1))
+	if (s->called == 0 || xk_budget_take(&s->budget, xk_msg_len(request->m), is_late))
 		return true;
 	xk_count(s->session.protocol, AM_WITHHELD);
 	return false;
@@ -296,8 +296,7 @@ am_requests_due(struct am_session *s, uint64_t now_ns, struct xk_msg **late, str
 				late = &copy->link;
 				*late = NULL;
 			}
-			xk_retry_again(&request->retry, am->timeouts.max_ns, now_ns);
-			s->round_trip.timeout_ns = request->retry.timeout_ns;
+			xk_round_trip_timed_out(&s->round_trip, &request->retry, &am->timeouts, now_ns);
 		}
 		if (request->retry.due_ns < next_ns)
 			next_ns = request->retry.due_ns;

@@ -89,15 +89,15 @@ gm_packet(struct gm_session *s, uint64_t position)
 
 /*
  * Charges a repetition of the packet at `next` to the budget of a session that a stranger made; others have none,
- * because this host decides what they send. Returns false if it is not allowed now: the timer tries again. The last
- * repetition waits for the second half of `patience`: a short silence does not use them all up.
+ * because this host decides what they send. Returns false if it is not allowed now: the timer tries again. The last one
+ * waits for the second half of `patience`.
  */
 static bool
 gm_may_repeat(struct gm_session *s)
 {
 	bool is_late = xk_now_ns(s->session.protocol) - s->retry.begun_ns >= gm_of(s)->patience_ns / 2;
 
-	if (!s->passive || xk_budget_take(&s->budget, GM_HEADER_LEN + gm_len_at(s, s->next), is_late ? 0 : 1))
+	if (!s->passive || xk_budget_take(&s->budget, GM_HEADER_LEN + gm_len_at(s, s->next), is_late))
 		return true;
 	xk_count(s->session.protocol, GM_WITHHELD);
 	return false;
@@ -158,8 +158,7 @@ gm_send_late(struct gm_session *s, uint64_t now_ns)
 	s->next = s->acked;
 	s->window = 1;
 	s->timed_ns = 0; /* an acknowledgement could be of either */
-	xk_retry_again(&s->retry, gm->timeouts.max_ns, now_ns);
-	s->round_trip.timeout_ns = s->retry.timeout_ns;
+	xk_round_trip_timed_out(&s->round_trip, &s->retry, &gm->timeouts, now_ns);
 	return false;
 }
 

@@ -176,8 +176,7 @@ stopwait_drop_all(struct stopwait_session *s, unsigned why)
 
 /*
  * Charges a repetition of the message in flight to the budget of an end created by a stranger. Returns false if it is
- * not allowed now. The last repetition waits for the second half of the retries: a short silence does not use them all
- * up.
+ * not allowed now. The last one waits for the second half of the retries.
  */
 static bool
 stopwait_may_repeat(struct stopwait_session *s)
@@ -186,7 +185,7 @@ stopwait_may_repeat(struct stopwait_session *s)
 	uint64_t len = xk_msg_len(s->first) + STOPWAIT_HEADER_LEN;
 
 	xk_budget_turn(&s->budget, len, xk_now_ns(s->session.protocol));
-	return !s->passive || xk_budget_take(&s->budget, len, is_late ? 0 : 1);
+	return !s->passive || xk_budget_take(&s->budget, len, is_late);
 }
 
 /*

@@ -13,8 +13,7 @@
  *	xk_alarm_set(&s->alarm, s->retry.due_ns);				(alarm.h)
  *
  *	if (now_ns >= s->retry.due_ns) {					in the alarm's handler
- *		xk_retry_again(&s->retry, self->timeouts.max_ns, now_ns);
- *		s->round_trip.timeout_ns = s->retry.timeout_ns;
+ *		xk_round_trip_timed_out(&s->round_trip, &s->retry, &self->timeouts, now_ns);
  *		xk_alarm_set(&s->alarm, s->retry.due_ns);
  *	}
  *
@@ -116,6 +115,15 @@ xk_retry_again(struct xk_retry *retry, uint64_t max_ns, uint64_t now_ns)
 	retry->tries++;
 	retry->timeout_ns = retry->timeout_ns < max_ns / 2 ? retry->timeout_ns * 2 : max_ns;
 	retry->due_ns = now_ns + retry->timeout_ns;
+}
+
+/* The same, for a message whose conversation has a measured timeout: the longer one then holds for all its messages. */
+static inline void
+xk_round_trip_timed_out(struct xk_round_trip *round_trip, struct xk_retry *retry, const struct xk_timeouts *timeouts,
+			uint64_t now_ns)
+{
+	xk_retry_again(retry, timeouts->max_ns, now_ns);
+	round_trip->timeout_ns = retry->timeout_ns;
 }
 
 #endif
