@@ -254,7 +254,7 @@ def table_of(out, name, head):
 def check_policies(out):
     """Checks the break-evens, and the mean response times with each budget, against each seed's figures."""
     data = json.loads(read(out, "policies.json"))["data"]
-    table = table_of(out, "policies", ["load, short questions a second", "break-even"])
+    table = table_of(out, "policies", ["load, short questions per second", "break-even"])
     expect(len(table) == len(data["break_even"]) >= 3, "policies: a break-even for each load", str(table))
     for row, cells in zip(data["break_even"], table):
         at = [comes_to_nothing(row["works_us"], seed) for seed in zip(*row["costs_us"])]

@@ -1,4 +1,4 @@
-"""policies.py - the policies that the 1994 report describes and does not measure: does the driver or a thread do long work?"""
+"""policies.py - the policies that the 1994 report describes but does not measure: does the driver or a thread do long work?"""
 import math
 
 import lab as labs
@@ -9,13 +9,13 @@ import sweeps
 
 WORKS = (0, 5, 10, 20, 35, 50, 100, 200, 500, 1000)
 WORKS_QUICK = (0, 10, 35, 100, 1000)
-PLACES = ((0.2, 20000), (0.5, 20000), (0.8, 20000), (0.5, 5000), (0.5, 80000))  # load, short questions a second
+PLACES = ((0.2, 20000), (0.5, 20000), (0.8, 20000), (0.5, 5000), (0.5, 80000))  # load, short questions per second
 PLACES_QUICK = PLACES[::2]
 BUDGETS = (5, 10, 20, 50, 100, 200, 500)
 BUDGETS_QUICK = (10, 50, 200)
-SWITCH_US = 6.5  # thread_switch of the costs `modern` (platform/sim/costs.c)
+SWITCH_US = 6.5  # thread_switch in the cost preset `modern` (platform/sim/costs.c)
 TOO_MUCH_US = (20, 100)
-PAUSES = 0.5  # load, up to which threads have pauses
+PAUSES = 0.5  # the highest load at which threads still have pauses
 KINDS = {"equal": {"work_us": 50}, "unequal": {"work_us": 50, "tail": 8}}
 POLICIES = {
     "in the driver": {"policy": "none"},
@@ -25,26 +25,26 @@ POLICIES = {
 }
 WAIT = {"work_us": 50, "wait_us": 100}
 WAITING = {
-    "leaves the driver when it waits, goes on on a thread": {"policy": "implicit"},
-    "... and goes on in the driver": {"policy": "implicit", "resume": "driver"},
+    "leaves the driver when it waits, resumes on a thread": {"policy": "implicit"},
+    "... and resumes in the driver": {"policy": "implicit", "resume": "driver"},
     "... with a budget of 30 us": {"policy": "implicit", "resume": "driver", "budget_us": 30, "checkpoints": sweeps.PIECES},
-    "handed off at an edge before": {"policy": "explicit"},
+    "handed off at an edge first": {"policy": "explicit"},
     "regular mode": {"policy": "regular"},
 }
 
 
 def run(lab):
     section = labs.Section(
-        "policies", "Policies compared", "Which work should the driver do itself, and which should it hand off? How would a "
+        "policies", "Policies compared", "Which work should the driver do itself, and which should it hand off? How should a "
         "graph's author choose a budget?", virtual=True
     )
     section.text(
-        "A server gets requests for work at random times, and does the work before it answers; other clients send it short questions, "
-        "20000 a second unless stated otherwise. All of it is on virtual time, with the simulator's costs of a modern machine: a thread "
-        f"that has slept goes on after {SWITCH_US} us. Load is the share of the one processor that the work takes, of "
-        f"at most {sweeps.WORK_RATE_MAX} requests a second. Each point is run with {lab.repeats} seeds. Policies are compared "
-        "by mean response time over all requests, long and short. The report of 1994 describes the policies and "
-        "measures none: no figure here is published, and all checks of this chapter are the project's own."
+        "A server receives requests for work at random times, and does the work before it answers. Other clients send it short questions, "
+        "20000 per second unless stated otherwise. Everything runs on virtual time, with the simulator's costs of a modern machine: a sleeping "
+        f"thread resumes after {SWITCH_US} us. Load is the share of the one processor that the work takes, at "
+        f"no more than {sweeps.WORK_RATE_MAX} requests per second. Each point is run with {lab.repeats} seeds. Policies are compared "
+        "by mean response time over all requests, long and short. The 1994 report describes the policies but "
+        "measures none of them: no figure here is published, and all checks of this chapter are the project's own."
     )
     section.text(source_of_switch(lab))
     with sweeps.Sweep(lab) as sweep:
@@ -56,18 +56,18 @@ def run(lab):
         waiting(section, sweep)
     answer(section)
     section.data["real"] = real.compare(section, lab)
-    section.text("On real hosts only the sign is compared, at these lengths of work; their break-even is not measured.")
+    section.text("On real hosts only the sign of the difference is compared, at these lengths of work; their break-even is not measured.")
     return section
 
 
 def source_of_switch(lab):
     """Returns the source of the simulator's cost of a switch, and the effect of this machine's cost."""
-    words = (f"The {SWITCH_US} us are of the simulator's preset `modern`, which was taken from round trips by `udptest --cores 0,0` on a virtual machine of 2026: an assumption "
+    words = (f"The {SWITCH_US} us come from the simulator's preset `modern`, which was derived from round trips by `udptest --cores 0,0` on a virtual machine of 2026: an assumption "
              "here, not fitted to this run. ")
     if lab.handoff_us and lab.handoff_adds_us:
-        words += (f"In this run, on one core, a message that is handed off reaches its protocol after {lab.handoff_us:.2f} us (the chapter on handoffs), and a handoff adds "
-                  f"{labs.spread(lab.handoff_adds_us)} us to a round trip, in which the thread also goes back to sleep (at the client, the chapter on fragmentation). ")
-    return words + (f"The rule's break-even, below, grows with the root of T: with {PLACES[0][1]} short questions a second it is " + ", and ".join(
+        words += (f"In this run, on one core, a message that is handed off reaches its protocol after {lab.handoff_us:.2f} us (chapter on handoffs). A handoff at the client adds "
+                  f"{labs.spread(lab.handoff_adds_us)} us to a round trip, which includes the thread's going back to sleep (chapter on fragmentation). ")
+    return words + (f"The rule's break-even, below, grows with the square root of T: with {PLACES[0][1]} short questions per second it is " + ", and ".join(
         f"{rule_us(PLACES[0][1], us):.0f} us of work for {us:.2f} us" for us in (lab.handoff_us, SWITCH_US) if us) + ".")
 
 
@@ -76,14 +76,14 @@ def of(results, key):
 
 
 def answer(section):
-    told = [f"{break_even_text(row)} us at a load of {row['load']:.0%}" for row in section.data["break_even"]
-            if row["shorts"] == PLACES[0][1]]
+    by_load = [f"{break_even_text(row)} us at a load of {row['load']:.0%}" for row in section.data["break_even"]
+               if row["shorts"] == PLACES[0][1]]
     shorts = PLACES[0][1]
     fits = {fit: [f"{row['load']:.0%}" for row in section.data["break_even"] if row["shorts"] == shorts and fits_rule(row) is fit] for fit in (True, False, None)}
     section.answer = (
-        f"The driver should do short work itself. On virtual time, where a thread that has slept goes on after {SWITCH_US} us, and with "
-        f"{shorts} other messages a second, work longer than " + ", ".join(told)
-        + f" is better handed off. By sqrt(2 T / s), for the cost T of a thread switch and the rate s of the others, it would be {rule_us(shorts):.0f}: that holds within "
+        f"The driver should do short work itself. On virtual time, where a sleeping thread resumes after {SWITCH_US} us, and with "
+        f"{shorts} other messages per second, work longer than " + ", ".join(by_load)
+        + f" is better handed off. The rule sqrt(2 T / s), with the cost T of a thread switch and the rate s of the other messages, gives {rule_us(shorts):.0f} us: it holds within "
         f"{near.NEAR:.0%} at a load of {' and '.join(fits[True]) or 'none of these'}" + "".join(
             f", {words} at {' and '.join(fits[fit])}" for fit, words in ((False, "not"), (None, "unclear")) if fits[fit])
         + ". Where work is unequal, choose a budget longer than that."
@@ -91,14 +91,14 @@ def answer(section):
 
 
 def picture(section):
-    """The server whose work is equal, handed off at the marked edge, with the counts of its runs."""
+    """Draws the server with equal work, handed off at the marked edge, and the counts of its runs."""
     row = next(row for row in section.data["budgets"] if row["kind"] == "equal" and row["policy"] == "explicit")
     handed, works = (sum(run[key] for run in row["runs"]) for key in ("handoffs_explicit", "works"))
     section.picture("The server, where a request for work leaves the driver at a marked edge", sweeps.GRAPH,
                     {("vwork", "udp"): (f"{handed} handoffs for {works} requests", True)})
 
 
-# ---- in the driver, or by a thread ----
+# ---- in the driver, or on a thread ----
 
 
 def works(lab):
@@ -106,7 +106,7 @@ def works(lab):
 
 
 def rule_us(shorts, switch_us=SWITCH_US):
-    """Where a handoff costs what it saves: short questions come at this rate, and each that meets the work waits half of it."""
+    """Returns the work, in microseconds, at which a handoff costs what it saves: each of the `shorts` per second that meets the work waits half of it."""
     return math.sqrt(2 * switch_us / shorts * 1e6)
 
 
@@ -116,7 +116,7 @@ def fits_rule(row):
 
 
 def crossing(points):
-    """Where a line through the (work, what handing off costs) comes down through 0, on a scale of factors; None: nowhere."""
+    """Returns the work at which a line through points (work, cost of handing off) falls to 0, on a logarithmic scale of work, or None."""
     for (left, above), (right, below) in zip(points, points[1:]):
         if above > 0 >= below:
             part = above / (above - below)
@@ -144,32 +144,32 @@ def break_even(section, sweep):
 
 def report_break_even(section, rows):
     section.table(
-        "Where handing off begins to pay: work for each request, in microseconds",
-        ("load, short questions a second", "break-even", "by the rule"),
+        "Where handing off begins to pay: work per request, in microseconds",
+        ("load, short questions per second", "break-even", "by the rule"),
         [(f"{row['load']:.0%}, {row['shorts']}", break_even_text(row), f"{rule_us(row['shorts']):.0f}") for row in rows],
     )
-    section.text("A break-even is where the line between two measured points of work, on a scale of factors, comes down to 0.")
-    section.plot("What a handoff costs a request (above 0) or saves it (below 0).", lambda axes: plot_costs(axes, rows),
-                 "It pays from the break-even on.")
-    section.plot("99 % of the short questions are answered within this time.", lambda axes: plot_short(axes, rows),
-                 "Work that is handed off does not delay them.")
+    section.text("The break-even is interpolated between two measured points of work, on a logarithmic scale, where the cost of handing off falls to 0.")
+    section.plot("The cost of a handoff to a request (above 0), or its saving (below 0).", lambda axes: plot_costs(axes, rows),
+                 "A handoff pays from the break-even on.")
+    section.plot("Response time of short questions, 99th percentile.", lambda axes: plot_short(axes, rows),
+                 "Work that is handed off does not delay short questions.")
     section.text(
-        "The rule: of the short questions, s come in a second, so s w of them meet a request that keeps the driver for w, and "
-        "each waits w/2. A handoff costs the request one thread switch T instead. The two are equal at w = sqrt(2 T / s), "
-        "whatever the load: that changes how often either is paid. The rule leaves out that what was handed off waits for one another and for "
-        f"the driver, so it is a rule for threads that have pauses, here up to a load of {PAUSES:.0%}; above that a handoff costs more. It is judged at each load."
+        "The rule: s short questions arrive per second, so s w of them meet a request that occupies the driver for w, and "
+        "each waits w/2 on average. A handoff costs the request one thread switch T instead. The two costs are equal at w = sqrt(2 T / s), "
+        "whatever the load: load changes only how often either is paid. The rule ignores that handed-off requests wait for each other and for "
+        f"the driver, so it applies to threads that have pauses, here up to a load of {PAUSES:.0%}; above that a handoff costs more. It is checked at each load."
     )
     for row in rows:
         section.check(
             fits_rule(row),
-            f"Load {row['load']:.0%}, {row['shorts']} short questions a second: handing off pays from {break_even_text(row)} us "
-            f"of work; the rule says {rule_us(row['shorts']):.0f} (within {near.NEAR:.0%}).", bears=row["load"] <= PAUSES,
+            f"Load {row['load']:.0%}, {row['shorts']} short questions per second: handing off pays from {break_even_text(row)} us "
+            f"of work; the rule gives {rule_us(row['shorts']):.0f} (within {near.NEAR:.0%}).", bears=row["load"] <= PAUSES,
         )
         slow, quick = (row["short_p99_us"][policy][-1] for policy in ("none", "explicit"))
         section.check(
             slow["low"] > 10 * quick["high"],
-            f"... and at {row['works_us'][-1]} us the slowest 1 % of the short questions take {labs.spread(slow, 0)} us or more "
-            f"if the driver carries all, and {labs.spread(quick)} if it hands off.",
+            f"... and at {row['works_us'][-1]} us of work the slowest 1 % of the short questions take {labs.spread(slow, 0)} us or more "
+            f"if the driver does all the work, and {labs.spread(quick)} if it hands work off.",
         )
     check_loads(section, rows)
 
@@ -177,7 +177,7 @@ def report_break_even(section, rows):
 def check_loads(section, rows):
     low, high = (next(row for row in rows if (row["load"], row["shorts"]) == (load, 20000)) for load in (0.2, 0.8))
     section.check(None not in high["break_even_us"] + low["break_even_us"] and min(high["break_even_us"]) > max(low["break_even_us"]),
-                  f"Where threads have hardly a pause a handoff costs more: it pays from {break_even_text(high)} us at a load of {high['load']:.0%}, from "
+                  f"Where threads have hardly any pauses, a handoff costs more: it pays from {break_even_text(high)} us at a load of {high['load']:.0%}, from "
                   f"{break_even_text(low)} at {low['load']:.0%}.")
 
 
@@ -190,14 +190,14 @@ def plot_costs(axes, rows):
     for row in rows:
         middles = [labs.interval(seeds) for seeds in row["costs_us"]]
         line = axes.plot(row["works_us"], [m["median"] for m in middles], marker="o", markersize=3,
-                         label=f"load {row['load']:.0%}, {row['shorts']} short a second")
+                         label=f"load {row['load']:.0%}, {row['shorts']} short per second")
         axes.fill_between(row["works_us"], [m["low"] for m in middles], [m["high"] for m in middles],
                           color=line[0].get_color(), alpha=0.2, linewidth=0)
     axes.axhline(0, color="#010203", linewidth=0.8)
     axes.set_xscale("symlog", linthresh=5)
     axes.set_xlim(left=0)
     axes.set_yscale("symlog", linthresh=10)
-    axes.set_xlabel("work for each request, µs")
+    axes.set_xlabel("work per request, µs")
     axes.set_ylabel("µs")
     axes.legend(fontsize="small", loc="center left", bbox_to_anchor=(1, 0.5))
 
@@ -210,7 +210,7 @@ def plot_short(axes, rows):
     axes.set_xscale("symlog", linthresh=5)
     axes.set_xlim(left=0)
     axes.set_yscale("log")
-    axes.set_xlabel("work for each request, µs")
+    axes.set_xlabel("work per request, µs")
     axes.set_ylabel("µs")
     axes.legend(fontsize="small", loc="center left", bbox_to_anchor=(1, 0.5))
 
@@ -229,16 +229,16 @@ def budgets(section, sweep):
             rows.append({"kind": kind, "policy": point["policy"], "budget_us": point.get("budget_us"),
                          "checkpoints": bool(point.get("checkpoints")), "runs": found})
     section.text(
-        "A budget decides later: it hands off a message that has kept the driver for so long, and short work is done before "
-        "that. Here requests are 50 us of work at a load of 50 %: all equal, or unequal, half of them 10 us and the "
+        "A budget decides later: it hands off a message once it has occupied the driver for that long, and short work ends before "
+        "that. Here requests take 50 us of work on average at a load of 50 %: either all the same, or unequal, with half of them 10 us and the "
         "longest 2560."
     )
     section.table(
-        "Budgets, in microseconds: short questions, and the average of all requests",
+        "Budgets, in microseconds: response times of short questions, and the average over all requests",
         ("work, policy", "short, median", "short, 99 %", "all, average", "handed off"), [budget_row(row) for row in rows],
     )
     section.plot(
-        "Mean response time by budget, if the work itself checks its budget.", lambda axes: plot_budgets(axes, rows)
+        "Mean response time by budget, where the work itself checks its budget.", lambda axes: plot_budgets(axes, rows)
     )
     check_budgets(section, rows)
 
@@ -257,7 +257,7 @@ def budget_row(row):
 
 
 def waits(rows, kind, policy, checkpoints=False):
-    """(budget, what the average request waits) of one line of the plot."""
+    """Returns (budget, mean response time) for one line of the plot."""
     return [(row["budget_us"], of(row["runs"], "all_mean_us")) for row in rows
             if (row["kind"], row["policy"], row["checkpoints"]) == (kind, policy, checkpoints)]
 
@@ -286,42 +286,42 @@ def check_budgets(section, rows):
     budget, best = min(line, key=lambda point: point[1]["median"])
     section.check(
         best["median"] < min(none["low"], mark["low"]) and budget > rule_us(20000),
-        f"Unequal work: with a budget of {budget} us, longer than the break-even, a request waits {labs.spread(best)} us on average, less than in the "
-        f"driver ({labs.spread(none)}) and than handed off at an edge ({labs.spread(mark)}).", bears=True,
+        f"Unequal work: with a budget of {budget} us, longer than the break-even, a request takes {labs.spread(best)} us on average, less than in the "
+        f"driver ({labs.spread(none)}) or handed off at an edge ({labs.spread(mark)}).", bears=True,
     )
     good = [budget for budget, wait in line if wait["median"] < 2 * best["median"]]
     section.check(
         max(good) >= 4 * min(good),
-        f"It need not be met exactly: from {min(good)} to {max(good)} us it is within a factor of two of that; the break-even "
-        f"of handing off is {rule_us(20000):.0f}.",
+        f"The budget need not be exact: from {min(good)} to {max(good)} us, response times are within a factor of two of the best. The break-even "
+        f"of handing off is {rule_us(20000):.0f} us.",
     )
     marked = next(row["runs"] for row in rows if (row["kind"], row["policy"]) == ("equal", "explicit"))
     for row in rows:
         if row["kind"] == "equal" and row["checkpoints"] and row["budget_us"] < KINDS["equal"]["work_us"]:
             more = labs.interval([a["all_mean_us"] - b["all_mean_us"] for a, b in zip(row["runs"], marked)])
-            section.check_saved(more, f"Equal work: with a budget of {row['budget_us']} us, shorter than the work, a request pays for both, and waits {labs.spread(more)} us "
+            section.check_saved(more, f"Equal work: with a budget of {row['budget_us']} us, shorter than the work, a request pays for both, and takes {labs.spread(more)} us "
                                 "longer on average than handed off at an edge.", bears=False)
     late = waits(rows, "unequal", "time", False)
     section.check(
         all(wait["median"] >= 0.99 * none["median"] for _, wait in late),
-        f"A budget that is not checked within the work saves nothing: at {budget} us a request waits "
-        f"{labs.spread(dict(late)[budget])}. The crossing after the work finds it spent, too late, and pays for a handoff besides.",
+        f"A budget that is not checked within the work saves nothing: at {budget} us a request takes "
+        f"{labs.spread(dict(late)[budget])}. The next crossing finds the budget spent only after the work, too late, and adds the cost of a handoff.",
     )
     section.text(
-        "Rule of thumb. Is all work of an edge about the same? Then do not use a budget: leave it in the driver below the "
-        "break-even, and mark the edge above it; a budget shorter than the work makes each request pay for both. Is it unequal, "
-        "or unknown? Then take a budget between the break-even sqrt(2 T / s) and four times that, not below the work of the "
-        "usual request, and call xk_checkpoint in whatever may take longer. T is what a handoff adds to a round trip on one core of your "
-        "machine (`xk bench handoff` has the part until the message arrives, a least value), s how many other messages come in a "
+        "Rule of thumb: if all work behind an edge takes about the same time, do not use a budget. Leave the work in the driver below the "
+        "break-even, and mark the edge above it; a budget shorter than the work makes each request pay for both. If the work is unequal "
+        "or unknown, choose a budget between the break-even sqrt(2 T / s) and four times that, not below the work of the "
+        "usual request, and call xk_checkpoint in any code that may take longer. T is what a handoff adds to a round trip on one core of your "
+        "machine (`xk bench handoff` measures the part until the message arrives, a lower bound), and s is the rate of other messages per "
         "second. Err on the long side: handed-off work queues behind the longest, so nearly finished work should stay."
     )
 
 
-# ---- where the work is, too much of it, and waits in it ----
+# ---- the place of the work, overload, and work that waits ----
 
 
 def places_of_work(section, sweep):
-    """Where a spent budget is noticed."""
+    """Shows where a spent budget is noticed."""
     budget = {"policy": "time", "budget_us": 20}
     points = {
         "before the last crossing, with checkpoints": dict(budget, work_us=100, checkpoints=sweeps.PIECES),
@@ -331,7 +331,7 @@ def places_of_work(section, sweep):
     found = dict(zip(points, sweep.of(list(points.values()), 0.8, 0.84)))
     section.data["places"] = found
     section.table(
-        "A budget of 20 us and 100 us of work; of a hundred requests",
+        "A budget of 20 us and 100 us of work: counts per hundred requests",
         ("the work is", "handed off", "overruns", "short, 99 %, us"),
         [(name, *(f"{100 * sum(r[key] for r in runs) / sum(r['works'] for r in runs):.0f}"
                   for key in ("handoffs_time", "overruns")),
@@ -340,7 +340,7 @@ def places_of_work(section, sweep):
     runs = found["after it"]
     section.check(
         all(run["overruns"] == run["works"] for run in runs),
-        "A budget that is spent after the last crossing of a message is counted as an overrun each time: overruns show "
+        "A budget that runs out after a message's last crossing is counted as an overrun each time: overruns show "
         "that a graph needs a checkpoint.",
     )
 
@@ -352,7 +352,7 @@ def overload(section, sweep):
         {"work_us": work, "way": name, "runs": runs} for (work, name), runs in zip(names, sweep.of(points, 0.84, 0.92))
     ]
     section.table(
-        "Load 150 %: requests for work that are answered, a second; short questions, in milliseconds",
+        "Load 150 %: requests for work answered per second; response times of short questions, in milliseconds",
         ("work, policy", "answered", "short, median", "short, 99 %"),
         [(f"{row['work_us']} us, {row['way']}", labs.spread(of(row["runs"], "worked_per_s"), 0),
           *(labs.spread({k: v / 1000 for k, v in of(row["runs"], key).items()}, 2) for key in ("short_p50_us", "short_p99_us")))
@@ -363,24 +363,24 @@ def overload(section, sweep):
         least = min(rate["low"] for name, rate in rates.items() if name != "regular mode")
         section.check(
             least > 0.9 * rates["in the driver"]["high"],
-            f"{work} us, too much of it: with every policy of IPP, at least {least:.0f} requests are answered a second, of "
+            f"Overload with {work} us of work: with every policy of IPP, at least {least:.0f} requests per second are answered, against "
             f"{labs.spread(rates['in the driver'], 0)} in the driver; in regular mode {labs.spread(rates['regular mode'], 0)}.",
         )
     least = min(of(row["runs"], "short_p50_us")["low"] for row in found)
     usual = waits_of_short(section.data["budgets"])
     section.check(
         least > 100 * usual["high"],
-        f"No policy saves short questions from too much work: their median is at least {least / 1000:.2f} ms, more than 100 times the "
-        f"{labs.spread(usual)} us at half the load.",
+        f"No policy protects short questions from overload: their median is at least {least / 1000:.2f} ms, more than 100 times the "
+        f"{labs.spread(usual)} us at a load of 50 %.",
     )
     section.text(
-        "When all stacks are handed off the driver carries on itself (fallbacks), as if there were no policy, and short questions wait "
-        "until the queue before it is worked off. Throughput suffers little: threads that always have work are not switched to."
+        "When all stacks are handed off, the driver does the work itself (fallbacks), as if there were no policy, and short questions wait "
+        "until the queue ahead of them is empty. Throughput suffers little: threads that always have work need not be woken."
     )
 
 
 def waits_of_short(rows):
-    """The median of short questions beside equal work that the driver carries."""
+    """Returns the median response time of short questions beside equal work done in the driver."""
     return next(of(row["runs"], "short_p50_us") for row in rows if (row["kind"], row["policy"]) == ("equal", "none"))
 
 
@@ -388,9 +388,9 @@ def explain_overload(section, runs):
     """Explains why requests wait so long in regular mode."""
     asked, most = sweeps.work_rate(WAIT["work_us"], 0.5), 1e6 / (WAIT["work_us"] + WAIT["wait_us"])
     section.text(
-        f"In regular mode the one input thread waits with its request, and carries no other message meanwhile: of {asked} requests a second it can answer at most {most:.0f}, "
-        f"and answers {labs.spread(of(runs, 'worked_per_s'), 0)}. The queue before it fills, and {sum(run['full'] for run in runs)} frames find it full and are lost. "
-        "The times are what a full queue holds, not what a switch costs; more input threads would wait at the same time."
+        f"In regular mode the only input thread waits with its request, and carries no other message meanwhile: of {asked} requests per second it can answer at most {most:.0f}, "
+        f"and answers {labs.spread(of(runs, 'worked_per_s'), 0)}. The queue ahead of it fills, and {sum(run['full'] for run in runs)} frames find it full and are lost. "
+        "The times reflect a full queue, not the cost of a switch; more input threads could wait at the same time."
     )
 
 
@@ -398,8 +398,8 @@ def waiting(section, sweep):
     points = [dict(way, **WAIT) for way in WAITING.values()]
     found = section.data["waiting"] = dict(zip(WAITING, sweep.of(points, 0.92, 1)))
     section.table(
-        "Requests that wait 100 us, as for a disk, and then are 50 us of work; load 50 %, microseconds",
-        ("policy", "short, median", "short, 99 %", "a request, average", "switches each"),
+        "Requests that wait 100 us, as for a disk, and then take 50 us of work; load 50 %, microseconds",
+        ("policy", "short, median", "short, 99 %", "a request, average", "switches per request"),
         [(name, *(labs.spread(of(runs, key)) for key in ("short_p50_us", "short_p99_us", "work_mean_us")),
           f"{sum(run['thread_switches'] for run in runs) / sum(run['works'] for run in runs):.2f}")
          for name, runs in found.items()],
@@ -408,14 +408,15 @@ def waiting(section, sweep):
     thread, mark = (of(found[name], "work_mean_us") for name in list(WAITING)[::3])
     section.check(
         thread["high"] < mark["low"],
-        f"Work that waits anyway need not be handed off first: it leaves the driver when it waits, and a request takes "
+        f"Work that waits anyway need not be handed off first: it leaves the driver once it waits, and a request takes "
         f"{labs.spread(thread)} us instead of {labs.spread(mark)}.",
     )
     thread, driver = (sum(run["thread_switches"] for run in found[name]) for name in list(WAITING)[:2])
-    section.check(driver == 0 < thread, f"What waited goes on in the driver without a switch of threads; on a thread, with {thread} for all.")
+    section.check(driver == 0 < thread, f"Work that waited resumes in the driver without a thread switch; on a thread, all requests take {thread} switches.")
     driver, both = (of(found[name], "short_p99_us") for name in list(WAITING)[1:3])
     section.check(
         both["high"] < driver["low"],
-        f"If the driver goes on with it, its work delays the short questions as any work does: 99 % within {labs.spread(driver)} "
-        f"us; a budget helps here, too: {labs.spread(both)}.",
+        f"If the driver resumes it, its work delays the short questions as any work does: 99 % within {labs.spread(driver)} "
+        f"us. A budget helps here, too: {labs.spread(both)}.",
+
     )

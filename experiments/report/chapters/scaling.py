@@ -16,29 +16,29 @@ import arithmetic as model
 
 BURSTS, PAGES = (os.path.join("experiments", "scaling", name) for name in ("bursts", "pages"))
 SPECIAL, GENERAL, KERNEL = "AM over Ethernet", "AM over UDP/IP", "AM over Linux's UDP"
-LAYERS = {  # the graph, the link, bytes of headers in a frame, and how it is drawn
+LAYERS = {  # graph, link, bytes of headers in a frame, and color and marker in plots
     SPECIAL: ("am.dot", "virtio", 14 + 32, (looks.IPP, "o")),
     GENERAL: ("am-udp.dot", "virtio", 14 + 20 + 8 + 32, (looks.OTHER, "s")),
     KERNEL: ("am.dot", "socket", None, (looks.REGULAR, "^")),
 }
 ALONE, SHORT, LONG = 1, 4, 128  # messages of a burst
-WORDS = 16  # bytes of a request's and a reply's words
-SIZES = (0, 64, 256, 512, 1024, 1400)  # in one frame
-STORES, STORED = (4096, 16384), 16  # bytes of stores, and how many are a burst
+WORDS = 16  # bytes of the words in a request or a reply
+SIZES = (0, 64, 256, 512, 1024, 1400)  # bytes in one frame
+STORES, STORED = (4096, 16384), 16  # bytes of stores, and stores in a burst
 PAGES_SIZES = (4096, 8192, 16384, 32768, 65536, 131072, 262144)
-SMALL = 65536  # bytes, to which the paper found registration as dear as changes of the page table
+SMALL = 65536  # bytes, up to which the paper found registration as expensive as page table changes
 OPERATIONS = {"copy_ns": "copy from memory", "cached_ns": "copy, cached", "lock_ns": "mlock, munlock", "protect_ns": "two mprotect",
         "receive_ns": "receive: mremap, mprotect", "register_ns": "register"}
-COUNTED = 20  # bursts that callgrind counts: exactly, so only tests need fewer
-EXPECTED = (2, 3)  # times: what the paper's conclusion predicts of the general layer's overhead
+COUNTED = 20  # bursts that callgrind counts; counts are exact, so only tests need fewer
+EXPECTED = (2, 3)  # times the special layer's overhead: the paper's prediction for the general layer
 CLOCKS = (233, 550, 1000, 3000, 5000)  # MHz: measured in the paper, and predicted
-COUNTERS = "/sys/bus/event_source/devices/cpu"  # Linux's, of the processor's events
-WAITS = {"poll": "polling, a core for each end", "interrupt": "asleep until a message comes, both ends on one core"}
-THREADS = (1, 4)  # that share an endpoint, in regular mode
-LITTLE = 2  # times: less than this has "changed little" while the clock doubled with each generation
+COUNTERS = "/sys/bus/event_source/devices/cpu"  # Linux's counters of processor events
+WAITS = {"poll": "polling, one core per end", "interrupt": "asleep until a message arrives, both ends on one core"}
+THREADS = (1, 4)  # threads that share an endpoint, in regular mode
+LITTLE = 2  # times: a smaller change counts as "changed little" while the clock doubled with each generation
 WITHIN, POINTS = f"within {near.NEAR:.0%}", f"within {near.POINTS:.0%} of the whole"
-ALIKE_L = 0.10  # what two layers' L on one link may differ by, as a part of half a round trip: so little that it is no layer's
-COPIES = (  # of a message's bytes, and other reads of all of them, at either end, by layer
+ALIKE_L = 0.10  # largest difference of two layers' L on one link, as a part of half a round trip, that no layer is charged with
+COPIES = (  # copies and other full reads of a message's bytes at both ends, by layer
     ("the program's bytes into a buffer", ("copy", "copy", "copy")),
     ("the sender's checksum", ("-", "read", "- (loopback has none)")),
     ("out of the sender's buffer", ("copy, by the server's process", "copy, by the server's process", "copy, into the kernel")),
@@ -51,7 +51,7 @@ COPIES = (  # of a message's bytes, and other reads of all of them, at either en
 def run(lab):
     section = labs.Section(
         "scaling", "What machines' growth did to messaging",
-        "Is a specialized messaging layer still worth it, now that processors have grown so much faster than what they are connected to?", across=True)
+        "Is a specialized messaging layer still worth it, now that processors have grown so much faster than the devices they connect to?", across=True)
     data = section.data
     data["bursts"] = {name: [] for name in LAYERS}
     data["waits"] = {driver: [] for driver in WAITS}
@@ -81,8 +81,8 @@ def run(lab):
         section.text("Instructions were not counted: valgrind is not installed.")
     data["parameters"] = {name: parameters(repeats) for name, repeats in data["bursts"].items()}
     data["bytes"] = {name: per_byte(repeats) for name, repeats in data["bursts"].items()}
-    section.plot("o_s + o_r of general layers, relative to the specialized one's, by the processor's clock: the model, what was published, and "
-                 "this machine, from the least to the greatest that it may be.", lambda axes: plot_ratios(axes, data), "The general layer's price depends on its way to the device, not on the clock.")
+    section.plot("o_s + o_r of general layers, relative to the specialized one's, by the processor's clock: the model, the published values, and "
+                 "this machine's range.", lambda axes: plot_ratios(axes, data), "The general layer's price depends on how it reaches the device, not on the clock.")
     loggp(section, data)
     events(section, data)
     scaled(section, data)
@@ -102,7 +102,7 @@ def comma_separated(numbers):
 
 
 def waits(lab, driver):
-    """Requests that are acknowledged, there and back: the driver runs the handlers, or threads that share the endpoint do."""
+    """Measures round trips of acknowledged requests, whose handlers run in the driver or on threads that share the endpoint."""
     core = lab.cores.split(",", maxsplit=1)[0]
     return lab.run("udptest", "--graph", lab.graph(LAYERS[SPECIAL][0]), "--cores", lab.cores if driver == "poll" else f"{core},{core}", "--driver", driver, "--size",
                    str(WORDS), "--mode", "regular,ipp", "--handoff", "none", "--threads", comma_separated(THREADS), "--rounds", str(lab.rounds(1000, 40)))
@@ -115,7 +115,7 @@ def bursts(lab, name, sizes, messages, rounds, link=None, options=()):
 
 
 def collected(lab, name, functions, messages, rounds):
-    """Instructions that callgrind counts in these functions. Both ends in one thread, so that nobody polls in vain."""
+    """Returns the instructions that callgrind counts in these functions. Both ends run in one thread, so that neither polls in vain."""
     graph, link, _, _ = LAYERS[name]
     link = ("socket", "--together") if link == "socket" else ("memory",)
     command = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", *(f"--toggle-collect={function}" for function in functions),
@@ -128,7 +128,7 @@ def collected(lab, name, functions, messages, rounds):
 
 
 def counted(lab, name, messages, *functions):
-    """Instructions of these functions for each message of a burst."""
+    """Returns the instructions of these functions per message of a burst."""
     rounds = lab.rounds(COUNTED, COUNTED)
     twice, once = (collected(lab, name, functions, messages, times * rounds) for times in (2, 1))
     return (twice - once) / (rounds * messages)
@@ -136,8 +136,8 @@ def counted(lab, name, messages, *functions):
 
 def instructions(lab, name):
     """
-    The sender's, for each message of a short burst until it is sent, and of a long one until it is answered; of which to receive
-    the reply and to send what acknowledges it. None: no valgrind.
+    Returns the sender's instructions per message: of a short burst until it is sent, of a long one until it is answered, and the part of the
+    latter that receives the reply and sends its acknowledgement. Returns None without valgrind.
     """
     if shutil.which("valgrind") is None:
         return None
@@ -145,7 +145,7 @@ def instructions(lab, name):
             "answered": counted(lab, name, LONG, "bursts_turn")}
 
 
-# ---- what follows from it ----
+# ---- derived figures ----
 
 
 def of(runs, size, messages, figure):
@@ -153,7 +153,7 @@ def of(runs, size, messages, figure):
 
 
 def parameters(repeats):
-    """LogGP's, in nanoseconds, in each repetition."""
+    """Returns LogGP's parameters, in nanoseconds, of each repetition."""
     found = []
     for runs in repeats:
         os_ns, g_ns, rtt_ns = of(runs, 0, SHORT, "sent_ns"), of(runs, 0, LONG, "answered_ns"), of(runs, 0, ALONE, "answered_ns")
@@ -164,12 +164,12 @@ def parameters(repeats):
 
 
 def pairs(data, kind, one, other):
-    """What was found of two layers, in each repetition."""
+    """Pairs two layers' results by repetition."""
     return list(zip(data[kind][one], data[kind][other]))
 
 
 def slope(runs, figure):
-    """Nanoseconds that a byte more adds to sending, by least squares over messages in one frame."""
+    """Returns the nanoseconds that each further byte adds to sending, by least squares over messages in one frame."""
     points = [(size, of(runs, size, SHORT, figure)) for size in SIZES if size > 0]
     x, y = (sum(values) / len(points) for values in zip(*points))
     return sum((size - x) * (ns - y) for size, ns in points) / sum((size - x) ** 2 for size, _ in points)
@@ -184,7 +184,7 @@ def spread_of(found, figure, unit=1.0):
 
 
 def ratios(data, general):
-    """The least and the greatest that o_s + o_r may be in a repetition, relative to the specialized layer's: it lies between o_s and g."""
+    """Returns the range of o_s + o_r, which lies between o_s and g, relative to the specialized layer's, over all repetitions."""
     found = pairs(data, "parameters", general, SPECIAL)
     return {"low": min(a["os"] / b["g"] for a, b in found), "high": max(a["g"] / b["os"] for a, b in found)}
 
@@ -194,7 +194,7 @@ def low_high(value, digits=1):
 
 
 def device_ns(data, name):
-    """(the layer's own part of o_s, what the way to the device adds to it), in each repetition."""
+    """Returns (the layer's own part of o_s, the part that reaching the device adds), of each repetition."""
     return [(of(alone, 0, SHORT, "sent_ns"), of(runs, 0, SHORT, "sent_ns") - of(alone, 0, SHORT, "sent_ns"))
             for alone, runs in zip(data["alone"][name], data["bursts"][name])]
 
@@ -204,15 +204,15 @@ def device_share(data, name):
 
 
 def equation_us(data, name, mhz):
-    """(of the layer's instructions, of the way to the device) in o_s, at another clock: equation 1 with what was measured here."""
+    """Returns o_s at another clock as (the layer's instructions, reaching the device): equation 1 with the times measured here."""
     own, device = (labs.median(part) for part in zip(*device_ns(data, name)))
     return own / 1000 * data["ghz"] * 1000 / mhz, device / 1000
 
 
 def cpi(data, name):
     """
-    Cycles for an instruction in user mode, in bursts of SHORT. Instructions are counted in one thread without a device, so the time is of
-    such runs, too; over Linux's UDP it is what passes outside system calls.
+    Returns the cycles per instruction in user mode, in bursts of SHORT. Instructions are counted in one thread without a device, so the time is
+    taken from such runs, too. Over Linux's UDP it is the time outside system calls.
     """
     own_ns = [of(runs, 0, SHORT, "sent_ns") - of(runs, 0, SHORT, "kernel_sent_ns") for runs in (data["bursts"] if name == KERNEL else data["alone"])[name]]
     return labs.interval([ns * data["ghz"] / data["instructions"][name][str(SHORT)] for ns in own_ns])
@@ -227,29 +227,29 @@ def are_counted(data):
 
 def loggp(section, data):
     section.text(
-        "T. Heath, S. Kaur, R. P. Martin and T. D. Nguyen asked in 2001 what becomes of specialized messaging while processors grow faster than I/O "
+        "In 2001 T. Heath, S. Kaur, R. P. Martin and T. D. Nguyen asked what becomes of specialized messaging as processors grow faster than I/O "
         "buses. They compared two layers of Active Messages on four generations of PCs: AM-VIA on a card that user programs reach without the "
-        "operating system, and AM-UDP on Linux's sockets. Here the same layer of Active Messages stands on three things: on Ethernet, over DPDK's virtio between "
-        "two processes that poll; on UDP and IP of this project, over the same link; and on Linux's UDP, whose datagrams carry the frames of the first. These go "
-        "over the loopback interface, so the sender's system call also does the work of the receiver's interrupt.")
+        "operating system, and AM-UDP on Linux's sockets. Here one layer of Active Messages runs on three bases: Ethernet, over DPDK's virtio between "
+        "two polling processes; this project's UDP and IP, over the same link; and Linux's UDP, whose datagrams carry the frames of the first. Those datagrams cross "
+        "the loopback interface, so the sender's system call also does the work of the receiver's interrupt.")
     columns = {"os": "o_s", "by_receiver": "o_r by (g - o_s) / 2", "by_sender": "o_r by g - 2 o_s", "g": "g", "l": "L", "rtt": "RTT"}
     rows = [(name, *(labs.spread(spread_of(found, figure, 1000), 2) for figure in columns),
              labs.spread(spread_of(found, "byte_gap"), 3)) for name, found in data["parameters"].items()]
-    section.table("LogGP's parameters, by the paper's rules: microseconds, requests of four words; G: nanoseconds a byte, stores of "
+    section.table("LogGP's parameters, by the paper's rules: microseconds, requests of four words; G: nanoseconds per byte, stores of "
                   f"{STORES[-1]} bytes", ("", *columns.values(), "G"), rows)
     slower = {name: sum(one["by_receiver"] > one["os"] for one in found) for name, found in data["parameters"].items()}
     below = {name: sum(one["or"] < 0 for one in found) for name, found in data["parameters"].items()}
     section.text(
-        f"o_s is a message's share of sending {SHORT}, and g its share of {LONG}, until the last is answered. The paper takes o_r from g = o_s + 2 o_r, the receiver's "
+        f"o_s is a message's share of the time to send {SHORT}, and g its share of the time until the last of {LONG} is answered. The paper derives o_r from g = o_s + 2 o_r, the receiver's "
         "work for a three-way exchange, because it assumes that o_r exceeds o_s. Otherwise the sender is the slower end, g = 2 o_s + o_r, and "
-        "o_r = g - 2 o_s. Both rules give an o_r above o_s if g is more than 3 o_s, and below it if not, so g decides which one holds. The paper's holds here in "
+        "o_r = g - 2 o_s. Both rules give an o_r above o_s if g exceeds 3 o_s, and below it if not, so g decides which rule holds. The paper's rule holds here in "
         + ", ".join(f"{count} of {len(data['parameters'][name])} repetitions of {name}" for name, count in slower.items()) + ". "
-        + (f"The other one gives less than 0, which is no time, in {', '.join(f'{count} repetitions of {name}' for name, count in below.items() if count)}: the second message that the sender sends "
-           "is an acknowledgement, which costs less than a request, and requests of long bursts cost less than those of short ones. " if any(below.values()) else "")
-        + "So neither tells o_r. But each end sends and receives a message within g, so o_s + o_r lies between o_s and g, and ratios of two layers are given as "
-        "ranges: from the one's o_s by the other's g to its g by the other's o_s, over all repetitions. "
-        "L follows from RTT = 3 o_s + 2 o_r + 2 L, with o_r by the rule that g supports, or 0 if that is less; the round trip ends when the client has acknowledged the reply."
-        + (f" {data['retransmitted']} messages were sent again, because a process had lost its processor for a while." if data["retransmitted"] else ""))
+        + (f"The other rule gives less than 0, which is no time, in {', '.join(f'{count} repetitions of {name}' for name, count in below.items() if count)}: the second message that the sender sends "
+           "is an acknowledgement, which costs less than a request, and requests in long bursts cost less than in short ones. " if any(below.values()) else "")
+        + "So neither rule yields o_r. But each end sends and receives a message within g, so o_s + o_r lies between o_s and g. Ratios of two layers are therefore given as "
+        "ranges: from one layer's o_s over the other's g to its g over the other's o_s, over all repetitions. "
+        "L follows from RTT = 3 o_s + 2 o_r + 2 L, with o_r by the rule that g supports, or 0 if that is negative; the round trip ends when the client has acknowledged the reply."
+        + (f" {data['retransmitted']} messages were retransmitted, because a process had lost its processor for a while." if data["retransmitted"] else ""))
 
 
 def cycles(data, name, messages, figure, ghz):
@@ -257,7 +257,7 @@ def cycles(data, name, messages, figure, ghz):
 
 
 def line_range(headers, messages):
-    """Cache lines moved for a request, all of its frames: in batches, and each alone."""
+    """Returns the cache lines moved for all frames of a request: if frames move in batches, and if each moves alone."""
     frames = [headers + WORDS] + ([headers + WORDS, headers] if messages == LONG else [])
     least, most = (sum(model.lines(frame, batches) for frame in frames) for batches in (True, False))
     return f"{least:.1f} to {most}"
@@ -275,30 +275,30 @@ def events(section, data):
                          labs.spread(cpi(data, name), 2) if counted and messages == SHORT else "-",
                          labs.spread(inside, 2) if name == KERNEL else "-", f"{called:.1f}",
                          "0" if headers else "-", line_range(headers, messages) if headers else "-", "-"))
-    for name, table, within in (("AM-VIA", model.SPECIAL, "AM-VIA"), ("AM-UDP, all of it", model.GENERAL, "AM-UDP"), ("AM-UDP, its user's part", model.GENERAL_USER, "AM-UDP, user"),
-                                ("AM-UDP, its kernel's part", model.GENERAL_KERNEL, "AM-UDP, kernel")):
+    for name, table, within in (("AM-VIA", model.SPECIAL, "AM-VIA"), ("AM-UDP, whole", model.GENERAL, "AM-UDP"), ("AM-UDP, user part", model.GENERAL_USER, "AM-UDP, user"),
+                                ("AM-UDP, kernel part", model.GENERAL_KERNEL, "AM-UDP, kernel")):
         for mhz, by_messages in table.items():
             for messages, (count, spent, *operations) in by_messages.items():
                 count_within, spent_within, *places = model.WITHIN[within][mhz][messages]
                 rows.append((f"published: {name}, {mhz} MHz, {messages}", f"{count} ±{count_within:g}", f"{spent} ±{spent_within:g}", f"{spent / count:.2f}", *("-",) * 4,
                              f"{operations[0]:.1f} ({', '.join(f'±{place:g}' for place in places)})" if operations else "0"))
     section.table(f"After tables 1 and 2: what a message costs its sender, in bursts of {SHORT} until it is sent and of {LONG} until it is answered",
-                  ("layer, messages of a burst", "instructions", "cycles", "cycles an instruction, here in user mode", "us in system calls", "system calls",
+                  ("layer, messages per burst", "instructions", "cycles", "cycles per instruction, here in user mode", "us in system calls", "system calls",
                    "doorbells", "cache lines moved", "operations on the I/O bus"), rows,
                   checked=f"the ratios of the layers' cycles; the part in the kernel, in bursts of {SHORT}; "
-                  f"{f'the ratios of their instructions; cycles an instruction, in bursts of {SHORT}' if are_counted(data) else ''}".rstrip("; "),
-                  unchecked=f"instructions and cycles themselves, of other programs; cycles an instruction and the kernel's part in bursts of {LONG}, because here "
-                  "the time includes waiting for the slower end; operations on the I/O bus, because two processes have none between them"
-                  f"{'' if are_counted(data) else '; ratios of instructions and cycles an instruction, because without valgrind nothing is counted'}")
+                  f"{f'the ratios of their instructions; cycles per instruction, in bursts of {SHORT}' if are_counted(data) else ''}".rstrip("; "),
+                  unchecked=f"instructions and cycles themselves, which are another program's; cycles per instruction and the kernel's part in bursts of {LONG}, because here "
+                  "the time includes waiting for the slower end; operations on the I/O bus, because there is none between two processes"
+                  f"{'' if are_counted(data) else '; ratios of instructions and cycles per instruction, because without valgrind nothing is counted'}")
     section.text(
-        "Instructions are those of the layers and the program, counted by callgrind in runs of their own, with both ends in one thread. They exclude the "
-        f"virtio device's and the kernel's. The kernel's cannot be counted so: callgrind does not see them, and the processor's counters, which the paper used, are {'not used, because few virtual machines offer them' if data['counters'] else 'not offered by this machine'}. "
-        "The kernel's part is known as time only: the program times each system call, which includes the way into the kernel and "
-        "out of it. Calls that found nothing are left out. Cycles are time by the processor's counter; in long bursts they include waiting for the slower end. "
-        "Cycles an instruction are those of the same burst in one thread over memory, in which the instructions were counted, too; over Linux's UDP, of what passes outside system calls. "
-        "Between two processes there is no I/O bus. Two things stand for it: doorbells, of which there are none because both ends poll, and cache lines that go "
-        "from one core to the other. These were not counted, but follow from virtio's rings (16 bytes for a frame's descriptor, 2 and 8 for its entries, 12 for a "
-        "header): the first figure holds if frames move in batches, the second if each moves alone. The ± are the paper's; operations have one each for I/O and for memory space. "
+        "Instructions are those of the layers and the program, counted by callgrind in separate runs with both ends in one thread. They exclude the instructions of the "
+        f"virtio device and of the kernel. The kernel's cannot be counted this way: callgrind does not see them, and the processor's counters, which the paper used, are {'not used, because few virtual machines offer them' if data['counters'] else 'not offered by this machine'}. "
+        "The kernel's part is known as time only: the program times each system call, including entry to and exit from "
+        "the kernel. Calls that found nothing are left out. Cycles are time by the processor's counter; in long bursts they include waiting for the slower end. "
+        "Cycles per instruction are those of the same burst in one thread over memory, in which the instructions were counted, too; over Linux's UDP, of the time outside system calls. "
+        "Between two processes there is no I/O bus. Two things stand for it: doorbells, of which there are none because both ends poll, and cache lines that move "
+        "from one core to the other. Cache lines were not counted, but follow from virtio's rings (16 bytes for a frame's descriptor, 2 and 8 for its entries, 12 for a "
+        "header): the first figure holds if frames move in batches, the second if each moves alone. The ± are the paper's; operations have one each for I/O space and memory space. "
         + sums_that_differ())
     if are_counted(data):
         receiving = []
@@ -316,16 +316,16 @@ def events(section, data):
                       checked="whether o_r exceeds o_s, which the paper's rules need", unchecked="the counts themselves, of other programs")
         section.text(
             "The paper's special layer acknowledged requests, so its sender received twice (o_s + 2 o_r). Its general layer acknowledged replies, so its sender sent "
-            "twice (2 o_s + o_r). Here all three do the latter: REQUEST, REPLY, TAKEN. So the second rule is theirs; the first, the paper's for AM-VIA, is there for comparison. The last two columns need no rule: callgrind counts them "
-            "apart. An acknowledgement takes less than a request, which is also kept and timed, so the second rule leaves too little for o_r.")
+            "twice (2 o_s + o_r). Here all three layers acknowledge replies: REQUEST, REPLY, TAKEN. So the second rule applies; the first, the paper's for AM-VIA, is there for comparison. The last two columns need no rule: callgrind counts them "
+            "separately. An acknowledgement costs less than a request, which is also kept and timed, so the second rule leaves too little for o_r.")
 
 
 def sums_that_differ():
-    """Where the published rows of user and kernel are not near their total, in words."""
+    """Returns a sentence on each case in which the published rows of user and kernel do not add up to their total."""
     found = [(mhz, messages, user + kernel, total) for mhz in model.GENERAL for messages in (SHORT, LONG)
              for user, kernel, total in [[table[mhz][messages][1] for table in (model.GENERAL_USER, model.GENERAL_KERNEL, model.GENERAL)]]
              if abs((user + kernel) / total - 1) > 0.05]
-    return "".join(f"The published rows do not all add up: at {mhz} MHz, in bursts of {messages}, user and kernel have {both} cycles together, and the total is {total}; which of them is wrong the paper does not say."
+    return "".join(f"The published rows do not all add up: at {mhz} MHz, in bursts of {messages}, user and kernel together have {both} cycles, but the total is {total}; the paper does not resolve the difference."
                    for mhz, messages, both, total in found)
 
 
@@ -342,25 +342,25 @@ def scaled(section, data):
                 [of_mhz(one) for _, one in speeds] + [of_mhz(mhz, model.LATER_BUS)]]
 
     rows = [(reading.name, *cells(reading.of), f"{reading.error():.0%}") for reading in model.readings()]
-    rows.append(("from the ratio predicted and the shares measured of 233 MHz", *cells(model.from_shares), "-"))
+    rows.append(("from the predicted ratio and the measured shares at 233 MHz", *cells(model.from_shares), "-"))
     for words, numbers, form, shares in (("predicted", model.PREDICTED, ".2f", model.SHARES_PREDICTED), ("measured", model.MEASURED, ".1f", model.SHARES_MEASURED)):
         share_texts = {one: f" ({special:.0%}, {general:.0%})" for one, (special, general) in shares.items()}
         rows.append((f"published: {words}", *(f"{numbers[one]:{form}}{share_texts.get(one, '')}" if one in numbers else "-" for _, one in speeds), "-", "-"))
     rows.append(("measured here", "-", "-", "-", "; ".join(f"{name}: {low_high(ratios(data, name))}" for name in (GENERAL, KERNEL)), "-"))
     section.table("The model: o_s + o_r of the general layer, relative to the special one's (in brackets the shares of I/O: special, general)",
-                  ("how the published counts are read", *(words for words, _ in speeds), here, "greatest error of a ratio"), rows,
-                  checked=f"each published ratio and share, against \"{best.name}\" and what follows from 233 MHz, within {near.NEAR:.0%}; the "
+                  ("reading of the published counts", *(words for words, _ in speeds), here, "greatest error of a ratio"), rows,
+                  checked=f"each published ratio and share, against \"{best.name}\" and the values derived from 233 MHz, within {near.NEAR:.0%}; the "
                   f"ratios measured here, which should be from {EXPECTED[0]} to {EXPECTED[1]}, as predicted for {model.PREDICTED_YEAR}",
-                  unchecked="the other ways to read the counts, which were tried and are farther off; shares of I/O here, where there is no bus")
+                  unchecked="the other readings of the counts, which were tried and are farther off; shares of I/O here, where there is no bus")
     section.text(
         "Equation 1: time = instructions x CPI / clock + operations x bus cycles / bus clock. A bus operation takes 9 cycles at 33 MHz, and in the "
-        "predictions 7 at 66. The counts are those of 233 MHz in tables 1 and 2. The paper does not say how o_r's counts and CPI went into its "
-        f"predictions, so four ways are tried. The nearest to its three ratios is \"{best.name}\". However fast the processor, its ratio stays above {best.limit():.2f}, that of "
-        f"the bus operations. No way gives 2.39 at 550 MHz: the ratio predicted and the shares of I/O measured at 233 MHz imply {model.from_shares(550)[0]:.2f} there.")
+        "predictions 7 at 66. The counts are those of 233 MHz in tables 1 and 2. The paper does not state how o_r's counts and CPI entered its "
+        f"predictions, so four readings are tried. The nearest to its three ratios is \"{best.name}\". However fast the processor, its ratio stays above {best.limit():.2f}, that of "
+        f"the bus operations. No reading gives 2.39 at 550 MHz: the predicted ratio and the measured shares of I/O at 233 MHz imply {model.from_shares(550)[0]:.2f} there.")
 
 
 def by_clock(section, data):
-    """Figures 1 and 4 to 7."""
+    """Reports figures 1 and 4 to 7: overheads and latency by the processor's clock."""
     best, here = model.nearest(), data["ghz"] * 1000
     clocks = (*CLOCKS, here)
     tables = {"AM-VIA": model.SPECIAL, "AM-UDP": model.GENERAL}
@@ -380,15 +380,15 @@ def by_clock(section, data):
     section.table("After figures 4 and 6: o_s, o_r and L by the processor's clock, microseconds",
                   ("", *(f"{mhz} MHz" if mhz < 1000 else f"{mhz / 1000:g} GHz" for mhz in CLOCKS), f"{data['ghz']:.2f} GHz, as here"), rows,
                   checked="o_s + o_r by equation 1 against the cycles of the tables; whether the special layer's has changed little; the footnote's ratios at 3 and 5 GHz",
-                  unchecked="L of figures 1, 4 and 6, and their other points, which are not in the text; L against the clock here, because this machine's cannot be changed")
+                  unchecked="L of figures 1, 4 and 6, and their other points, which the text does not give; L against the clock here, because this machine's clock cannot be changed")
     section.plot("After figure 4: o_s by the processor's clock.", lambda axes: plot_overheads(axes, data), small=True)
     section.plot("After figures 5 and 7: the share of overheads that does not shrink as the clock grows.", lambda axes: plot_shares(axes, data), small=True)
     own, device = (labs.interval(part) for part in zip(*device_ns(data, SPECIAL)))
     section.text(
         "The published lines are equation 1 with the counts of 233 MHz; the points are cycles of tables 1 and 2 divided by the clock, with o_r from g = o_s + 2 o_r. The lines of the layers here are "
-        f"equation 1, too: the same bursts were sent in one thread, over memory, where nothing but the layer works, and a message took {labs.spread(own, 0)} ns on Ethernet. That part is assumed to follow the clock. "
-        f"The rest of o_s is the way to the device, virtio's driver and the cache lines that it moves, {labs.spread(device, 0)} ns. It is assumed to stay, as I/O did in the paper; virtio's instructions "
-        "are in it, so its share is an upper limit. System calls on loopback are instructions, and reach no bus.")
+        f"equation 1, too: the same bursts were sent in one thread, over memory, where only the layer works, and a message took {labs.spread(own, 0)} ns on Ethernet. That part is assumed to scale with the clock. "
+        f"The rest of o_s is spent in reaching the device, by virtio's driver and on the cache lines that it moves: {labs.spread(device, 0)} ns. It is assumed to be constant, as I/O was in the paper. It includes "
+        "virtio's instructions, so its share is an upper limit. System calls on loopback are instructions, and reach no bus.")
 
 
 def waited(data):
@@ -396,18 +396,18 @@ def waited(data):
 
 
 def functions(section, data):
-    """What AM-II has besides messages: blocking, threads and errors."""
+    """Reports what AM-II offers besides messages: blocking, threads and errors."""
     found = waited(data)
     rows = []
     for words, key in (("the driver", ("ipp", "none", THREADS[0], WORDS)), *((f"{threads} thread{'s' * (threads > 1)}", ("regular", "-", threads, WORDS)) for threads in THREADS)):
         rows.append((words, *(cell for trips in found.values() for cell in (labs.spread(trips.median_us(*key)), f"{trips.per_message(key, 'context_switches'):.1f}"))))
-    section.table(f"What AM-II's blocking and threads cost {SPECIAL}: round trips of acknowledged requests in microseconds, and context switches for each message",
+    section.table(f"What AM-II's blocking and threads cost {SPECIAL}: round trips of acknowledged requests in microseconds, and context switches per message",
                   ("handlers are run by", *(head for words in WAITS.values() for head in (f"ends {words}", "switches"))), rows)
     reply, returned = (labs.interval([of(runs, 0, SHORT, "answered_ns") for runs in data["answers"][answer]]) for answer in data["answers"])
     section.text(
-        "The paper chose AM-II for its threads, blocking and error handling, and gives no figures of them. Here an endpoint blocks if its driver sleeps until a message comes; with threads, each message is given to one of those that "
-        f"share the endpoint. Errors: a request whose handler the server does not have comes back to its sender's endpoint. In one thread, over memory, a message of a burst of {SHORT} takes both ends {labs.spread(returned, 0)} ns until it has come back, "
-        f"and {labs.spread(reply, 0)} until it is replied to; replies are kept until they were taken. The lock with which threads share an endpoint is in every figure of this chapter.")
+        "The paper chose AM-II for its threads, blocking and error handling, but gives no figures for them. Here an endpoint blocks if its driver sleeps until a message arrives; with threads, each message is given to one of the threads that "
+        f"share the endpoint. Errors: a request for a handler that the server does not have is returned to its sender's endpoint. In one thread, over memory, a message in a burst of {SHORT} costs both ends {labs.spread(returned, 0)} ns until it is returned, "
+        f"and {labs.spread(reply, 0)} until its reply; replies are kept until they are acknowledged. Every figure of this chapter includes the lock with which threads share an endpoint.")
 
 
 def long_messages(section, data):
@@ -421,17 +421,17 @@ def long_messages(section, data):
     rows.append(("published: AM-VIA", str(model.CYCLES_PER_BYTE), "-", "-"))
     section.table(f"After figure 8: cycles to send each further byte, by least squares from {SIZES[1]} to {SIZES[-1]} bytes",
                   ("", "all", "in user mode", "in system calls"), rows,
-                  checked="the special layer's cycles for a byte; whether a second copy adds to them; whether the kernel's part is the greater one")
+                  checked="the special layer's cycles per byte; whether a second copy adds to them; whether the kernel's part is the greater one")
     section.plot("After figure 8: cycles to send a message, by its bytes.", lambda axes: plot_bytes(axes, data), small=True)
     section.table("What touches all bytes of a message", ("", *LAYERS), [(what, *cells) for what, cells in COPIES])
     section.text(
-        "In the paper, long messages cost the special layer 1.65 cycles a byte. The general one made two copies, one in AM and one in the kernel, because "
-        "neither layer knows of the other. Over Linux's UDP that is still so. Over UDP/IP of this project a message stays in one buffer, and its bytes are "
-        "read once more, for the checksum. Virtio's copies are made by the server's process, so the client's cycles do not show them.")
+        "In the paper, long messages cost the special layer 1.65 cycles per byte. The general one made two copies, one in AM and one in the kernel, because "
+        "neither layer knows of the other. Over Linux's UDP that is still so. Over this project's UDP/IP a message stays in one buffer, and its bytes are "
+        "read once more, for the checksum. The server's process makes virtio's copies, so the client's cycles do not show them.")
 
 
 def cache_of(document, size):
-    """The first level of the processor's caches that holds both sides of a copy."""
+    """Returns the first level of the processor's caches that holds both sides of a copy."""
     return next((f"L{level}" for level, cache in enumerate(document["caches"], 1) if 2 * size <= cache), "none")
 
 
@@ -452,35 +452,35 @@ def page_budget(section, data):
         return [labs.spread(one[way], 0) if way in one else "-" for way in ways]
 
     section.plot("After figure 9: what a message's bytes cost by copying them, and by changing and registering their pages.", lambda axes: plot_pages(axes, sizes), small=True)
-    section.table("After figure 9: nanoseconds to copy so many bytes, or to change or register their pages", ("", *OPERATIONS.values()),
+    section.table("After figure 9: nanoseconds to copy a message's bytes, or to change or register their pages", ("", *OPERATIONS.values()),
                   [(labs.bytes_of(int(size)), *cells(one, *OPERATIONS)) for size, one in sizes.items()]
                   + [("published: 4096 bytes", *("-",) * 5, f"about {1000 * model.REGISTERED_US}"),
                      (f"published: each byte beyond {SMALL >> 10} KB", *("-",) * 5, f"about {model.REGISTERED_CYCLES} cycles, {model.REGISTERED_MB} MB/s")],
-                  checked="whether one page is cheaper to copy, and many are cheaper to map; whether registration costs what changes of the page table do, and beyond "
-                  f"{SMALL >> 10} KB nearly what a copy does; the cycles of a byte there", unchecked="the times and MB/s of registration themselves, of another machine")
+                  checked="whether one page is cheaper to copy, and many are cheaper to map; whether registration costs as much as page table changes, and beyond "
+                  f"{SMALL >> 10} KB nearly as much as a copy; the cycles per byte there", unchecked="the times and MB/s of registration themselves, which are another machine's")
     section.text(
-        "To send without a copy, a kernel pins pages and forbids writing to them, and undoes both later: mlock, munlock and two mprotect stand for it, as in the paper. To receive, it puts "
-        "the pages that have come in the place of the receiver's, which it takes back: mremap, and mprotect to allow writing, stand for it. Registration makes memory known to a device once: "
+        "To send without a copy, a kernel pins pages and forbids writing to them, and undoes both later: mlock, munlock and two mprotect calls stand for it, as in the paper. To receive, it replaces "
+        "the receiver's pages, which it takes back, by those that arrived: mremap, and mprotect to allow writing, stand for it. Registration makes memory known to a device once: "
         "in the paper by VIA's driver, here by the call for an XDP socket, which pins the pages and maps them for the driver. "
-        + ("It may not be made here: " + first["register_error"] + ". " if first["register_error"] else "")
-        + "No IOMMU takes part: two processes share memory, and a system call is all that a page's change needs.")
+        + ("That call fails here: " + first["register_error"] + ". " if first["register_error"] else "")
+        + "No IOMMU takes part: two processes share memory, so changing a page takes only a system call.")
     section.table("After figure 10: the instructions that a copy is worth, beside a message's copy and its loan in nanoseconds",
                   ("", f"budget at CPI {model.CPI}", "budget, cached", "the cache", "a message's copy", "a message's loan"),
                   [(labs.bytes_of(int(size)), *cells(one, "budget", "cached_budget"), cache_of(first, int(size)), *cells(one, "send-copy", "send-reference"))
                    for size, one in sizes.items()]
                   + [(f"published: {size} bytes", str(model.BUDGET * size // model.PAGE), *("-",) * 4) for size in (model.PAGE, 2 * model.PAGE)],
-                  checked="the budget of a page, and of two; how the clock has grown a year",
-                  unchecked="figure 10's measured points, which are not in the text")
+                  checked="the budget of a page, and of two; the clock's growth per year",
+                  unchecked="figure 10's measured points, which the text does not give")
     page = sizes[str(model.PAGE)]
     bandwidth = model.PAGE / page["copy_ns"]["median"]
     section.text(
         f"The page budget is the time of a page's copy, in instructions. {model.BUDGET} were predicted for any fast processor, because memory bandwidth was "
-        f"expected to grow with the clock: {model.cycles_per_byte(model.BUDGET):.0f} cycles a byte. The prediction failed because caches, prefetching and vector "
-        f"copies made a byte much cheaper: a core here copies {bandwidth:.1f} bytes a nanosecond from memory that no cache holds ({first['memory'] >> 20} MiB, used in turn), "
-        f"{data['ghz'] / bandwidth:.2f} cycles a byte, and {model.PAGE / page['cached_ns']['median']:.1f} from its "
+        f"expected to grow with the clock: {model.cycles_per_byte(model.BUDGET):.0f} cycles per byte. The prediction failed because caches, prefetching and vector "
+        f"copies made bytes much cheaper: a core here copies {bandwidth:.1f} bytes per nanosecond from memory that no cache holds ({first['memory'] >> 20} MiB, used in turn), "
+        f"{data['ghz'] / bandwidth:.2f} cycles per byte, and {model.PAGE / page['cached_ns']['median']:.1f} bytes per nanosecond from its "
         f"{cache_of(first, model.PAGE)} cache. A page's copy is then worth {page['budget']['median']:.0f} instructions, which one system "
-        "call may use up. A lent message avoids both: its bytes are sent from the program's memory, which the device can read anyway, so that nothing is "
-        "done for each page (docs/embedding.md).")
+        "call may use up. A lent message avoids both copies and page changes: its bytes are sent from the program's memory, which the device can read anyway, so no work "
+        "is done per page (docs/embedding.md).")
 
 
 # ---- plots ----
@@ -518,7 +518,7 @@ def clock_axis(axes):
 
 
 def clocks_by_bus():
-    """The paper's clocks, for each I/O bus that goes with them."""
+    """Returns (the paper's clocks, their I/O bus) for each of its two buses."""
     return [([low * (high / low) ** (i / 20) for i in range(21)], bus) for low, high, bus in ((200, 1000, model.NOW_BUS), (1000, 6000, model.LATER_BUS))]
 
 
@@ -571,13 +571,13 @@ def plot_bytes(axes, data):
 
 
 def plot_pages(axes, sizes):
-    for way, words, look in (("copy_ns", "copy from memory", {"color": looks.HANDOFF, "marker": "o"}), ("cached_ns", "copy, cached", {"color": looks.HANDOFF, "linestyle": ":"}),
+    for way, words, style in (("copy_ns", "copy from memory", {"color": looks.HANDOFF, "marker": "o"}), ("cached_ns", "copy, cached", {"color": looks.HANDOFF, "linestyle": ":"}),
                              ("send_ns", "send: lock and protect", {"color": looks.IPP, "marker": "s"}), ("receive_ns", "receive: remap", {"color": looks.OTHER, "marker": "^"}),
                              ("register_ns", "register", {"color": looks.REGULAR, "marker": "D"})):
         found = [(int(size) / 1024, one[way]) for size, one in sizes.items() if way in one]
         if found:
             axes.errorbar([size for size, _ in found], [one["median"] / 1000 for _, one in found],
-                          [[ns / 1000 for ns in side] for side in looks.error([one for _, one in found])], markersize=4, capsize=2, label=words, **look)
+                          [[ns / 1000 for ns in side] for side in looks.error([one for _, one in found])], markersize=4, capsize=2, label=words, **style)
     axes.set_xscale("log", base=2)
     axes.set_yscale("log")
     axes.set_xticks([size >> 10 for size in PAGES_SIZES])
@@ -586,21 +586,21 @@ def plot_pages(axes, sizes):
     legend_above(axes)
 
 
-# ---- what agrees ----
+# ---- checks against the paper ----
 
 
 def assess(section, data):
     then = f"{EXPECTED[0]} to {EXPECTED[1]} predicted for {model.PREDICTED_YEAR}; measured {', '.join(f'{ratio} at {mhz} MHz' for mhz, ratio in model.MEASURED.items())}"
     ratio = {name: ratios(data, name) for name in (KERNEL, GENERAL)}
     for name, found in ratio.items():
-        section.compare(f"o_s + o_r of {name}, relative to {SPECIAL}'s, wherever between o_s and g it is", low_high(found, 2), then, near.within(found, *EXPECTED), bears=True)
+        section.compare(f"o_s + o_r of {name}, relative to {SPECIAL}'s, wherever between o_s and g it lies", low_high(found, 2), then, near.within(found, *EXPECTED), bears=True)
     sent = {name: labs.spread(spread_of(found, "os", 1000), 2) for name, found in data["parameters"].items()}
     section.answer = (
-        f"To send a request takes {sent[SPECIAL]} us on Ethernet, {sent[GENERAL]} on our own UDP/IP, and {sent[KERNEL]} on Linux's UDP. What receiving adds cannot be told, "
-        f"but o_s + o_r is at most a message's share of a long burst: {low_high(ratio[KERNEL])} times that on Ethernet over Linux's UDP, {low_high(ratio[GENERAL])} over our own UDP/IP, in all repetitions, "
-        f"a range and no figure. The paper measured {min(model.MEASURED.values())} to {max(model.MEASURED.values())} times in {model.YEAR}, and predicted {EXPECTED[0]} to {EXPECTED[1]} for {model.PREDICTED_YEAR}.")
+        f"Sending a request takes {sent[SPECIAL]} us on Ethernet, {sent[GENERAL]} on our own UDP/IP, and {sent[KERNEL]} on Linux's UDP. The cost of receiving cannot be separated, "
+        f"but o_s + o_r is at most a message's share of a long burst. Relative to Ethernet it is {low_high(ratio[KERNEL])} times over Linux's UDP and {low_high(ratio[GENERAL])} times over our own UDP/IP, in all repetitions: "
+        f"a range, not a single figure. The paper measured {min(model.MEASURED.values())} to {max(model.MEASURED.values())} times in {model.YEAR}, and predicted {EXPECTED[0]} to {EXPECTED[1]} for {model.PREDICTED_YEAR}.")
     inside = in_kernel(data)
-    section.why = (f"({inside['median']:.0%} of sending over Linux's UDP passes in system calls, while the special layer's operations on an I/O bus are gone; "
+    section.why = (f"({inside['median']:.0%} of sending over Linux's UDP is spent in system calls, while the special layer's operations on an I/O bus are gone; "
                    "our own UDP/IP has neither.)")
     check_events(section, data, inside)
     check_model(section)
@@ -610,33 +610,33 @@ def assess(section, data):
     sending = {name: (counted or {}).get(str(SHORT)) for name, counted in data["instructions"].items()}
     added = f"{sending[GENERAL] - sending[SPECIAL]:.0f} instructions" if sending[SPECIAL] else "some hundred instructions"
     section.text(
-        "What twenty-five years changed: the bus. The model counts operations that a processor waits for. Devices have done away with them: they read "
-        "descriptors from memory, a doorbell is written without waiting for it, and a device that polls needs none. So the predicted floor, the ratio of bus operations, is "
-        f"not there: the way to the device, {near.percent(labs.interval(device_share(data, SPECIAL)))} of the special layer's o_s, is the same for both layers in user mode, "
-        f"and what differs are instructions, of which UDP and IP add {added.removesuffix(' instructions')} to sending a message. The overhead of connectivity, which the paper weighed, is "
+        "What twenty-five years changed: the bus. The model counts operations for which a processor waits. Devices have done away with them: they read "
+        "descriptors from memory, a doorbell is written without waiting, and a polling device needs none. So the predicted floor, the ratio of bus operations, "
+        f"is gone: reaching the device, {near.percent(labs.interval(device_share(data, SPECIAL)))} of the special layer's o_s, costs both layers the same in user mode. "
+        f"The difference lies in instructions, of which UDP and IP add {added.removesuffix(' instructions')} to sending a message. The overhead of connectivity, which the paper weighed, is "
         f"{low_high(ratio[KERNEL])} times the special layer's through the kernel, and {low_high(ratio[GENERAL])} times in user mode. Clocks stopped growing near the last prediction's 5 GHz; "
-        "what grew instead is what a core does and copies in a cycle.")
+        "since then, cores do and copy more per cycle instead.")
 
 
 def in_kernel(data):
-    """Which part of sending over Linux's UDP passes in system calls."""
+    """Returns the part of sending over Linux's UDP that is spent in system calls."""
     return labs.interval([of(runs, 0, SHORT, "kernel_sent_ns") / of(runs, 0, SHORT, "sent_ns") for runs in data["bursts"][KERNEL]])
 
 
 def by_clock_text(published, form):
-    """By the clocks of model.GENERAL."""
+    """Returns the values for the clocks of model.GENERAL, in words."""
     return " and ".join(f"{one:{form}}" for one in published)
 
 
 def check_events(section, data, inside):
-    """Tables 1 and 2: what may be compared between machines."""
+    """Checks what can be compared between machines in tables 1 and 2."""
     clocks = list(model.GENERAL)
     readings = list(zip(*(model.kernel_shares(mhz, SHORT) for mhz in clocks)))
     verdicts = {near.near_share(inside, *shares) for shares in readings}
     section.check(verdicts.pop() if len(verdicts) == 1 else None,
-                  f"The kernel's part of sending over Linux's UDP: {near.percent(inside)}; published, of the cycles, as the rows are read: "
+                  f"The kernel's part of sending over Linux's UDP: {near.percent(inside)}; published, of the cycles, by the reading of the rows: "
                   + ", ".join(f"{by_clock_text(shares, '.0%')} ({words})" for words, shares in zip(("kernel of total", "kernel of user and kernel", "total without user"), readings)) + ".",
-                  rule=f"{POINTS} by each way to read them; unclear: by some")
+                  rule=f"{POINTS} by each reading; unclear: by some")
     for messages, figure in ((SHORT, "sent_ns"), (LONG, "answered_ns")):
         here = labs.interval([of(a, 0, messages, figure) / of(b, 0, messages, figure) for a, b in pairs(data, "bursts", KERNEL, SPECIAL)])
         then = [model.GENERAL[mhz][messages][1] / model.SPECIAL[mhz][messages][1] for mhz in clocks]
@@ -648,7 +648,7 @@ def check_events(section, data, inside):
     l_us = {name: spread_of(found, "l", 1000) for name, found in data["parameters"].items()}
     section.check(near.all_of(True if one["low"] >= 0 else False if one["high"] < 0 else None for one in l_us.values()),
                   f"L is not below 0, which would be no time: {', '.join(f'{name} {labs.spread(one, 2)} us' for name, one in l_us.items())}. Over loopback the sender's system call does the work of "
-                  "the receiver's interrupt, so little is left on the way.")
+                  "the receiver's interrupt, so little is left in between.")
     difference = labs.interval([(a["l"] - b["l"]) / (b["rtt"] / 2) for a, b in pairs(data, "parameters", GENERAL, SPECIAL)])
     l_special, l_general = (spread_of(data["parameters"][name], "l", 1000) for name in (SPECIAL, GENERAL))
     section.check(near.within(difference, -ALIKE_L, ALIKE_L),
@@ -667,7 +667,7 @@ def check_instructions(section, data, clocks):
     for name, words, table in ((SPECIAL, "AM-VIA", model.SPECIAL), (GENERAL, "AM-UDP", model.GENERAL), (KERNEL, "AM-UDP's user part", model.GENERAL_USER)):
         spent = cpi(data, name)
         then = [table[mhz][SHORT][1] / table[mhz][SHORT][0] for mhz in clocks]
-        section.check(near.near(spent, *then), f"{name} takes {labs.spread(spent, 2)} cycles for an instruction in user mode; published {by_clock_text(then, '.2f')} for {words}, "
+        section.check(near.near(spent, *then), f"{name} takes {labs.spread(spent, 2)} cycles per instruction in user mode; published {by_clock_text(then, '.2f')} for {words}, "
                       "expected to stay the same.", rule=WITHIN, across=name == KERNEL)
     for name, words, table in ((SPECIAL, "AM-VIA", model.SPECIAL), (GENERAL, "AM-UDP", model.GENERAL), (KERNEL, "AM-UDP's user part", model.GENERAL_USER)):
         sends_twice = (True, name != SPECIAL)  # here, and in the paper
@@ -678,10 +678,10 @@ def check_instructions(section, data, clocks):
 
 
 def check_model(section):
-    """Each published cell, by the nearest reading of the counts, and by what follows from the figures of 233 MHz."""
+    """Checks each published cell, by the nearest reading of the counts, and by the values derived from 233 MHz."""
     best = model.nearest()
     cells = [("the ratio is", "{:.2f}"), ("the special layer's share of I/O is", "{:.0%}"), ("the general layer's share of I/O is", "{:.0%}")]
-    for words, of_mhz, clocks in ((f"By the model (\"{best.name}\")", best.of, model.PREDICTED), ("By the ratio predicted and the shares measured at 233 MHz", model.from_shares, (550, 5000))):
+    for words, of_mhz, clocks in ((f"By the model (\"{best.name}\")", best.of, model.PREDICTED), ("By the predicted ratio and the measured shares at 233 MHz", model.from_shares, (550, 5000))):
         for mhz in clocks:
             how = ("predicted", *2 * ("measured" if mhz in model.SHARES_MEASURED else "predicted",))
             for (what, form), here, then, was in zip(cells, of_mhz(mhz), (model.PREDICTED[mhz], *model.SHARES[mhz]), how):
@@ -692,7 +692,7 @@ def check_model(section):
 
 
 def check_clock(section, data):
-    """Figures 1 and 4 to 7: what the text says of them, and no other check tells."""
+    """Checks the text's statements on figures 1 and 4 to 7 that no other check covers."""
     best, here = model.nearest(), data["ghz"] * 1000
     for place, (name, table, _) in enumerate(OF_PAPER):
         for mhz in table:
@@ -704,14 +704,14 @@ def check_clock(section, data):
     then = model.overheads(model.SPECIAL[550], False)[1] / 550
     found = data["parameters"][SPECIAL]
     change = {"low": min(one["os"] for one in found) / 1000 / then, "high": max(one["g"] for one in found) / 1000 / then}
-    section.compare(f"the special layer's o_s + o_r at {data['ghz']:.2f} GHz, wherever between o_s and g it is, relative to AM-VIA's at 550 MHz ({then:.1f} us by its cycles)", low_high(change, 3),
+    section.compare(f"the special layer's o_s + o_r at {data['ghz']:.2f} GHz, wherever between o_s and g it lies, relative to AM-VIA's at 550 MHz ({then:.1f} us by its cycles)", low_high(change, 3),
                     "\"changed little since 1992\", while the clock grew twelvefold", near.within(change, 1 / LITTLE, LITTLE))
     for name, place in ((SPECIAL, 0), (GENERAL, 1)):
-        section.compare(f"the share of o_s that the way to the device takes, {name}", near.percent(labs.interval(device_share(data, name))),
+        section.compare(f"the share of o_s spent in reaching the device, {name}", near.percent(labs.interval(device_share(data, name))),
                         f"{model.SHARES_MEASURED[550][place]:.0%} measured at 550 MHz and {model.SHARES_PREDICTED[5000][place]:.0%} predicted at 5 GHz, of I/O operations in o_s + o_r",
-                        "there is no I/O bus between two processes: what stands for it is another thing, and of o_s alone")
+                        "there is no I/O bus between two processes: what stands for it differs, and is a share of o_s alone")
     more = labs.interval([a - b for a, b in zip(device_share(data, SPECIAL), device_share(data, GENERAL))])
-    section.check_saved(more, f"The way to the device is a greater share of the special layer's o_s than of the general one's, as I/O was at every clock in the paper: by {100 * more['median']:.0f} points "
+    section.check_saved(more, f"Reaching the device is a greater share of the special layer's o_s than of the general one's, as I/O was at every clock in the paper: by {100 * more['median']:.0f} points "
                         f"({100 * more['low']:.0f} to {100 * more['high']:.0f}).", bears=False)
 
 
@@ -720,28 +720,28 @@ def check_cell(section, words, here, then, published):
 
 
 def check_bytes(section, data):
-    """Figure 8."""
+    """Checks figure 8, the cost of bytes."""
     byte = spread_of(data["bytes"][SPECIAL], "all", 1 / data["ghz"])
     section.check(near.near(byte, model.CYCLES_PER_BYTE), f"Sending a byte costs {labs.spread(byte, 2)} cycles in {SPECIAL}; published {model.CYCLES_PER_BYTE}, of AM-VIA.", rule=WITHIN)
     more = labs.interval([(a["all"] - b["all"]) * data["ghz"] for a, b in pairs(data, "bytes", KERNEL, SPECIAL)])
     section.check_saved(more, f"Sending a byte costs more in {KERNEL} than in {SPECIAL}, because it is copied once more: the difference is {labs.spread(more, 3)} cycles; published: \"much higher\" in AM-UDP.",
                         bears=False)
     more = labs.interval([(2 * one["kernel"] - one["all"]) * data["ghz"] for one in data["bytes"][KERNEL]])
-    section.check_saved(more, f"Of a byte over Linux's UDP, the kernel's part costs more than the user's: the difference is {labs.spread(more, 3)} cycles; published: slightly more, for the "
+    section.check_saved(more, f"For each byte over Linux's UDP, the kernel's part costs more than the user's: the difference is {labs.spread(more, 3)} cycles; published: slightly more, because of the "
                         "checksum, which loopback leaves out.", bears=False)
 
 
 def check_pages(section, data):
-    """Figures 9 and 10."""
+    """Checks figures 9 and 10, the cost of pages."""
     page = data["page_sizes"][str(model.PAGE)]
-    # a factor of 2 is what the paper gains by another page
+    # a factor of 2: the paper's gain from one more page
     section.compare("instructions that a copy of 4096 bytes is worth (within a factor of 2)", labs.spread(page["budget"], 0), f"{model.BUDGET}, predicted",
                     near.within(page["budget"], model.BUDGET / 2, model.BUDGET * 2), across=False)
     first, second, last = PAGES_SIZES.index(model.PAGE), PAGES_SIZES.index(2 * model.PAGE), len(PAGES_SIZES) - 1
     twice = labs.interval([document["sizes"][second]["copy_ns"] / document["sizes"][first]["copy_ns"] for document in data["pages"]])
     clock = model.growth(model.AVAILABLE_MHZ, 1000 * data["ghz"], data["year"] - model.YEAR)
-    section.compare("how memory bandwidth has grown a year (figure 10)", "not known", f"{model.MEMORY_GROWTH:.0%}, of STREAM's", "the text has no bandwidth of its time to begin with")
-    section.compare(f"how the clock has grown a year: from the {model.AVAILABLE_MHZ / 1000:g} GHz that there was in {model.YEAR} to {data['ghz']:.2f} GHz in {data['year']}", f"{clock:.0%}", f"{model.CLOCK_GROWTH:.0%}",
+    section.compare("growth of memory bandwidth per year (figure 10)", "not known", f"{model.MEMORY_GROWTH:.0%}, by STREAM", "the text gives no bandwidth of its time to start from")
+    section.compare(f"growth of the clock per year: from the {model.AVAILABLE_MHZ / 1000:g} GHz available in {model.YEAR} to {data['ghz']:.2f} GHz in {data['year']}", f"{clock:.0%}", f"{model.CLOCK_GROWTH:.0%}",
                     near.near(near.exactly(clock), model.CLOCK_GROWTH), rule=WITHIN, across=False)
     section.check(near.near(twice, 2), f"A copy of {2 * model.PAGE} bytes is worth {labs.spread(twice, 2)} times the instructions of one of {model.PAGE}; published 2 times.", rule=WITHIN, across=False)
     if "lock_ns" not in page:
@@ -752,18 +752,19 @@ def check_pages(section, data):
     def saved_by(place, sign):
         return labs.interval([sign * (sum(one["sizes"][place][way] for way in send) - one["sizes"][place]["copy_ns"]) for one in data["pages"]])
 
-    for place, sign, words in ((first, 1, "it is cheaper to copy than to change the page table, as the paper estimated of one page"),
-                               (last, -1, "it is cheaper to change the page table than to copy, as the paper implies for more than a page")):
+    for place, sign, words in ((first, 1, "it is cheaper to copy than to change the page table, as the paper estimated for one page"),
+                               (last, -1, "it is cheaper to change the page table than to copy, as the paper implies for more than one page")):
         more = labs.more_or_less(saved_by(place, 1), "ns", 0)
         section.check_saved(saved_by(place, sign), f"To send {PAGES_SIZES[place]} bytes {words}: a change takes {more}.", bears=False, across=False)
     easier = labs.interval([sum(one["sizes"][first][way] for way in send) - one["sizes"][first]["receive_ns"] for one in data["pages"]])
-    section.check_saved(easier, f"To receive a page is easier than to send it, as the paper says of what a kernel must do: to send takes {labs.more_or_less(easier, 'ns', 0)}.", bears=False, across=False)
+    section.check_saved(easier, f"Receiving a page is easier than sending it, as the paper states of the kernel's work: sending takes {labs.more_or_less(easier, 'ns', 0)}.", bears=False, across=False)
     if "register_ns" in page:
         check_registered(section, data["pages"], send)
 
 
 def check_registered(section, documents, send):
-    """Figure 9's registration: as dear as changes of the page table up to SMALL bytes, and beyond that nearly as a copy, some cycles a byte."""
+    """Checks registration in figure 9: as expensive as page table changes up to SMALL bytes, and nearly as a copy beyond, some cycles per byte."""
+
     small, last = PAGES_SIZES.index(SMALL), len(PAGES_SIZES) - 1
     for place in (0, small):
         ratio = labs.interval([one["sizes"][place]["register_ns"] / sum(one["sizes"][place][way] for way in send) for one in documents])

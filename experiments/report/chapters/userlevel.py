@@ -9,19 +9,19 @@ import near
 
 RELIABLE, UNACKNOWLEDGED, RAW, GENERAL = "GM", "GM+", "BIP", "UDP/IP"
 UNCONTROLLED, SENT_ONCE, NEITHER = "GM without flow control", "GM without reliability", "GM without both"
-SYSTEMS = {  # the graph, settings, what it gives, and how it is drawn
+SYSTEMS = {  # graph, settings, guarantees, and color and marker in plots
     RELIABLE: ("gm.dot", (), "reliable, in order, flow control", (looks.HANDOFF, "o")),
     UNCONTROLLED: ("gm.dot", ("--set", "gm.flow=no"), "reliable, in order", (looks.HANDOFF, "v")),
     SENT_ONCE: ("gm.dot", ("--set", "gm.reliable=no"), "in order, flow control", (looks.IPP, "<")),
     NEITHER: ("gm.dot", ("--set", "gm.reliable=no", "--set", "gm.flow=no"), "in order", (looks.IPP, ">")),
-    UNACKNOWLEDGED: ("gm.dot", ("--set", "gm.small=unreliable"), "as GM, but up to 256 bytes are not acknowledged", (looks.IPP, "D")),
+    UNACKNOWLEDGED: ("gm.dot", ("--set", "gm.small=unreliable"), "as GM, but messages of up to 256 bytes are not acknowledged", (looks.IPP, "D")),
     RAW: ("bip.dot", (), "nothing", (looks.OTHER, "s")),
     GENERAL: ("logp.dot", (), "nothing, but through any network", (looks.REGULAR, "^")),
 }
 FIGURES = {"half_rtt_ns": "RTT/2", "g_ns": "g", "os_ns": "Os", "or_ns": "Or", "l_ns": "L"}
 PUBLISHED = {RELIABLE: (14.76, 18.23, 0.86, 1.93, 11.91), UNACKNOWLEDGED: (12.78, 8.55, 2.02, 1.29, 9.47),
              RAW: (6.65, 5.65, 5.04, 0.48, 1.13)}
-SIZES = (8, 64, 256, 257, 512, 1024, 1436, 1480)  # BIP carries no more than a frame, which holds one fragment of GM's: 1436
+SIZES = (8, 64, 256, 257, 512, 1024, 1436, 1480)  # BIP carries at most one frame; GM's fragments are 1436 bytes
 FRAGMENT, MORE = 1436, 1480
 LONG = (4096, 16384, 65000)
 BENCH_GRAPHS = {GENERAL: "udptest.dot"}  # with udptest at the top
@@ -29,15 +29,15 @@ COUNTED = 10000  # messages whose instructions are counted
 FRAGMENTED = 16000
 SMALL = (8, 64, 256)  # bytes that GM+ sends without acknowledgements
 PAIRS = ((RELIABLE, UNACKNOWLEDGED), (RELIABLE, RAW), (UNACKNOWLEDGED, RAW))
-PATTERNS = {"one_way": "one way", "ping_pong": "there and back in turn", "both_ways": "both at once"}
+PATTERNS = {"one_way": "one way", "ping_pong": "ping-pong", "both_ways": "both ways at once"}
 FIGURE = {"one_way": 5, "ping_pong": 6, "both_ways": 7}
 LINES = {RELIABLE: "-", UNACKNOWLEDGED: "--", RAW: "-.", GENERAL: ":"}
 STREAMED = (64, 256, 1024, 4096, 16384, 65536)
 TCP = {"large": "TCP, up to 64 KB at a time", "frames": "TCP, in frames of 1500 bytes"}
-PART = 0.60  # of the hardware's bandwidth, published of TCP
-LATENCY_US = (5, 15)  # of short messages, published
+PART = 0.60  # TCP's part of the hardware's bandwidth, published
+LATENCY_US = (5, 15)  # for short messages, published
 WITHIN = f"within {near.NEAR:.0%}"
-STEP = 1.5  # times: a cache line's times that are farther apart are of another placement of the processors
+STEP = 1.5  # times: cache line times farther apart belong to different placements of the processors
 COPIED = (16, 32, 64, 128, 192, 256, 320, 384, 448, 512, 768, 1024, 2048, 4096, 16384, 65536)
 COPY_METHODS = {"send-copy": "sent, copied (PIO)", "send-reference": "sent by reference (DMA)", "receive-copy": "received, copied (PIO)"}
 
@@ -55,10 +55,10 @@ def run(lab):
                 found[name].setdefault(str(one["size"]), []).append(one | {"lines_ns": labs.lines_of(document)})
             lab.progress((turn + (number + 1) / len(SYSTEMS)) / lab.repeats)
     section.text(
-        "J. Chen and W. Watson compared three systems on a Myrinet in 2000, where programs reach the network's card without their operating "
-        "system. GM's messages are reliable, in order and under flow control. GM+ sends short ones without acknowledgements. BIP has none of these. "
-        "Each is a protocol here (UDP/IP is the usual way), and GM's flow control and reliability can be switched off one by one; they run below one program, between two processes that poll. LogP's parameters say where a "
-        "message's time goes: the sender's processor is busy for Os, the receiver's for Or, the way between takes L, and one "
+        "In 2000 J. Chen and W. Watson compared three systems on a Myrinet, where programs reach the network's card without their operating "
+        "system. GM's messages are reliable, in order and under flow control. GM+ sends short messages without acknowledgements. BIP has none of these properties. "
+        "Each is a protocol here (with UDP/IP as the general case), and GM's flow control and reliability can be switched off one by one. They run below one program, between two polling processes. LogP's parameters show where a "
+        "message's time goes: the sender's processor is busy for Os, the receiver's for Or, the network in between takes L, and one "
         "message follows another after g. They come from loops of messages with work between them (docs/measuring.md).")
     section.table(
         "After Chen and Watson's table 1: microseconds, messages of 8 bytes", ("", *FIGURES.values()),
@@ -66,8 +66,8 @@ def run(lab):
             *((f"{name}: {SYSTEMS[name][2]}{words}", *(labs.spread(us(found, name, 8, figure, turns), 2) for figure in FIGURES))
               for words, turns in rows_of(found, name)),
             ("published", *(map(str, PUBLISHED[name]) if name in PUBLISHED else "-" * len(FIGURES))))],
-        checked="each figure's order of every two systems, and what the smaller saves of the larger; the parts of RTT/2",
-        unchecked="the times themselves, of another machine")
+        checked="the order of every two systems by each figure, and the saving of the smaller relative to the larger; the parts of RTT/2",
+        unchecked="the times themselves, which are another machine's")
     placements(section, found)
     section.data["parts"] = parts = {name: spent(lab, name) for name in SYSTEMS}
     costs(section, parts)
@@ -79,7 +79,7 @@ def run(lab):
             [(f"{name}{words}", *(f"{bandwidth(found, name, size, way, turns)['median']:.0f}" if str(size) in found[name] else "-" for size in (*SIZES, *LONG)))
              for name in SYSTEMS for words, turns in rows_of(found, name)])
     section.plot(f"Half a round trip here, by the length of a message (the paper's figure 8){most_of(found)}.", lambda axes: plot(axes, found),
-                 "What a layer promises costs more than its bytes.")
+                 "A layer's guarantees cost more than its bytes.")
     curves(section, found, model)
     features(section, found, model)
     timers(section, model)
@@ -90,11 +90,11 @@ def run(lab):
     return section
 
 
-# ---- what each function costs ----
+# ---- the cost of each function ----
 
 
 def spent(lab, name):
-    """Nanoseconds, instructions and buffers of a message, in one process."""
+    """Measures a message's nanoseconds, instructions and buffers, in one process."""
     graph, options, _, _ = SYSTEMS[name]
     options = ("--graph", lab.graph(BENCH_GRAPHS.get(name, graph)), *options)
     one = lab.bench("message", *options, "--rounds", str(lab.rounds(200000, 20000)))
@@ -107,16 +107,16 @@ def spent(lab, name):
 
 
 def instructions(lab, end, options):
-    """Of a message at one end; or why they cannot be counted."""
+    """Returns the instructions per message at one end, or the reason why they cannot be counted."""
     if shutil.which("valgrind") is None:
-        return "there is no valgrind"
-    rounds = lab.rounds(COUNTED, COUNTED)  # counts are exact: only tests need fewer
+        return "valgrind is not installed"
+    rounds = lab.rounds(COUNTED, COUNTED)  # counts are exact, so only tests need fewer
     command = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", "--collect-atstart=no", f"{lab.build}/xk", "bench", "message",
                "--count", end, "--rounds", str(rounds), *options]
     done = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=False)
     collected = re.search(r"Collected : (\d+)", done.stderr)
     if done.returncode != 0 or collected is None:
-        return done.stderr.strip().splitlines()[-1] if done.stderr.strip() else "valgrind has failed"
+        return done.stderr.strip().splitlines()[-1] if done.stderr.strip() else "valgrind failed"
     return int(collected[1]) / rounds
 
 
@@ -126,9 +126,9 @@ def costs(section, parts):
         return "-" if isinstance(number, str) else f"{number:.0f}"
 
     section.table(
-        "What each function costs a message of 8 bytes in one process, without a wire: the instructions of its sender and of its receiver, answers "
-        f"included, the nanoseconds of both, of a single run; and the buffers held when {parts[RELIABLE]['under_way']} messages are under way, and when all but the last "
-        f"frame of one of {FRAGMENTED} bytes have come",
+        "The cost of each function for a message of 8 bytes in one process, without a wire: the instructions of its sender and of its receiver, answers "
+        f"included; the nanoseconds of both, from a single run; and the buffers held while {parts[RELIABLE]['under_way']} messages are in flight, and after all but the last "
+        f"frame of a message of {FRAGMENTED} bytes have arrived",
         ("", "sender, instructions", "receiver, instructions", "ns", "sender holds", "receiver holds", "... of a long message"),
         [(name, count(name, "sender"), count(name, "receiver"), f"{one['ns']:.0f}", str(one["buffers"]["sender"]), str(one["buffers"]["receiver"]),
           str(one["fragmented"]["receiver"]) if "fragmented" in one else "-") for name, one in parts.items()])
@@ -146,15 +146,15 @@ def costs(section, parts):
     section.text(
         f"Flow control costs {flow['sender']} instructions at the sender and {flow['receiver']} at the receiver where messages are sent once, because "
         f"one credit serves half of the tokens, and {both['sender']} and {both['receiver']} where they are reliable, because acknowledgements return "
-        "tokens anyway; it holds no memory, and bounds what reliability holds. "
-        f"Reliability costs {reliability['sender']} and {reliability['receiver']} instructions, one more frame for each message, and the sender "
-        f"{held} buffers for {parts[RELIABLE]['under_way']} messages, until they are acknowledged. "
-        f"What remains (order, boots of hosts, fragments) costs {order['sender']} and {order['receiver']} more than BIP.")
+        "tokens anyway. It holds no memory, and bounds the memory that reliability holds. "
+        f"Reliability costs {reliability['sender']} and {reliability['receiver']} instructions, one more frame per message, and "
+        f"{held} buffers at the sender for {parts[RELIABLE]['under_way']} messages until they are acknowledged. "
+        f"The rest (order, reboots of hosts, fragments) costs {order['sender']} and {order['receiver']} instructions more than BIP.")
     total = {name: sum(one["instructions"].values()) for name, one in parts.items()}
     section.check(total[RELIABLE] > total[SENT_ONCE] > total[NEITHER] > total[RAW],
-                  f"Each function costs instructions: {total[RELIABLE]:.0f} a message with both, {total[SENT_ONCE]:.0f} without reliability, "
+                  f"Each function costs instructions: {total[RELIABLE]:.0f} per message with both, {total[SENT_ONCE]:.0f} without reliability, "
                   f"{total[NEITHER]:.0f} without both, {total[RAW]:.0f} with BIP.", across=False)
-    section.check(parts[SENT_ONCE]["buffers"]["sender"] == 0 < held, f"Only reliability holds a sender's buffers: {held} for {parts[RELIABLE]['under_way']} messages.", across=False)
+    section.check(parts[SENT_ONCE]["buffers"]["sender"] == 0 < held, f"Only reliability holds buffers at the sender: {held} for {parts[RELIABLE]['under_way']} messages.", across=False)
 
 
 # ---- in the simulator ----
@@ -168,13 +168,13 @@ def simulated(section, model):
     section.table("Table 1 in the simulator (experiments/userlevel/myrinet.py): microseconds, published in brackets; fitted, or the prediction's error",
                   ("", *model["figures"].values()), [(name, *(cell(name, figure) for figure in row)) for name, row in model["table_ns"].items()],
                   checked=f"each predicted figure, which should be within {near.NEAR:.0%}, and the ratio of GM's and GM+'s g",
-                  unchecked="fitted figures, for which the costs were chosen")
+                  unchecked="fitted figures, to which the costs were fitted")
     fitted = model["fitted"]
     gaps, then = (one[RELIABLE]["g_ns"] / one[UNACKNOWLEDGED]["g_ns"] for one in (model["table_ns"], model["published_us"]))
     section.text(
-        f"The hosts of 2000 have cards with a processor of their own, which works {fitted['gm_card_ns'] / 1000:.1f} us on a frame of GM's, and {fitted['bip_card_ns'] / 1000:.1f} on one of BIP's, at "
+        f"The hosts of 2000 have cards with a processor of their own, which spends {fitted['gm_card_ns'] / 1000:.1f} us on a frame of GM's, and {fitted['bip_card_ns'] / 1000:.1f} us on one of BIP's, at "
         f"each end. A card begins to fetch a frame in {fitted['dma_ns'] / 1000:.1f} us, or the host's processor writes it at {1e6 / fitted['write_kb_ns']:.0f} MB/s. "
-        "The predicted gaps of GM and GM+ are too short: the published ones and their L fit together only if nearly all of the work was at one end. Their "
+        "The predicted gaps of GM and GM+ are too short: the published gaps and L fit together only if nearly all of the work was done at one end. The gaps' "
         f"ratio is {gaps:.1f} (published {then:.1f}): a message that is fetched and acknowledged occupies the cards more than twice as long.")
     for name, row in model["table_ns"].items():
         for figure in row:
@@ -184,21 +184,21 @@ def simulated(section, model):
     short = [1e6 * size / rate for ways in model["bandwidths"].values() for size, rate in of_model(ways["ping_pong"]).items() if size <= max(SMALL)]
     low, high = LATENCY_US
     section.check(low * (1 - near.NEAR) <= min(short) and max(short) <= high * (1 + near.NEAR),
-                  f"In the simulator, RTT/2 of up to {max(SMALL)} bytes is from {min(short):.2f} to {max(short):.2f} us; published {low} to {high} for short messages "
-                  f"(table 1's, of 8 bytes, are from {min(row[0] for row in PUBLISHED.values())} to {max(row[0] for row in PUBLISHED.values())}, and two of them are fitted).",
+                  f"In the simulator, RTT/2 of up to {max(SMALL)} bytes ranges from {min(short):.2f} to {max(short):.2f} us; published {low} to {high} for short messages "
+                  f"(table 1's values for 8 bytes range from {min(row[0] for row in PUBLISHED.values())} to {max(row[0] for row in PUBLISHED.values())}, and two of them are fitted).",
                   rule=f"within these limits, or {near.NEAR:.0%} beyond", across=False)
     section.check(near.near(near.exactly(gaps), then), f"In the simulator, GM's g is {gaps:.2f} times GM+'s; published {then:.2f}.", rule=WITHIN, across=False)
 
 
 def draw_curves(axes, lines, unit, marks=()):
-    """lines: {name: (look, {size: value or interval})}. marks: sizes at which something changes."""
-    for name, (look, points) in lines.items():
+    """Draws lines: {name: (style, {size: value or interval})}. marks: sizes at which something changes."""
+    for name, (style, points) in lines.items():
         sizes = sorted(points)
         if isinstance(points[sizes[0]], dict):
             cells = [points[size] for size in sizes]
-            axes.errorbar(sizes, [cell["median"] for cell in cells], looks.error(cells), label=name, markersize=4, linewidth=1.2, capsize=2, **look)
+            axes.errorbar(sizes, [cell["median"] for cell in cells], looks.error(cells), label=name, markersize=4, linewidth=1.2, capsize=2, **style)
         else:
-            axes.plot(sizes, [points[size] for size in sizes], label=name, **{"markersize": 3, "linewidth": 1.2, **look})
+            axes.plot(sizes, [points[size] for size in sizes], label=name, **{"markersize": 3, "linewidth": 1.2, **style})
     for size in marks:
         axes.axvline(size, color="#010203", linewidth=0.4, linestyle=":")
     axes.set_xscale("log", base=2)
@@ -210,7 +210,7 @@ def draw_curves(axes, lines, unit, marks=()):
     axes.legend(loc="upper left", fontsize=8)
 
 
-def look_of(name):
+def style_of(name):
     color, marker = SYSTEMS[name][3]
     return {"color": color, "marker": marker, "linestyle": LINES[name]}
 
@@ -220,31 +220,31 @@ def of_model(rates):
 
 
 def curves(section, found, model):
-    """The paper's figures 5 to 8, in the simulator; 5 to 7 here."""
+    """Plots the paper's figures 5 to 8 in the simulator, and 5 to 7 here."""
     rates = {name: {way: of_model(ways[way]) for way in PATTERNS} for name, ways in model["bandwidths"].items()}
     sizes = sorted(rates[RAW]["one_way"])
     section.table("Bandwidths in the simulator: MB/s", ("bytes", *(f"{name}, {words}" for words in PATTERNS.values() for name in rates)),
                   [(str(size), *(f"{rates[name][way][size] / 1e6:.1f}" for way in PATTERNS for name in rates)) for size in sizes])
     fetched = {"DMA": (looks.FLOOR, {size: rate / 1e6 for size, rate in of_model(model["copies"]["DMA"]).items()})}
     for way, words in PATTERNS.items():
-        lines = {name: (look_of(name), {size: rate / 1e6 for size, rate in ways[way].items()}) for name, ways in rates.items()}
-        section.plot(f"Bandwidth {words}, in the simulator (the paper's figure {FIGURE[way]}); dotted: 256 bytes, where GM+ and BIP begin to fetch, and multiples "
-                     f"of 4 KB, GM's longest fragment.{' DMA: what a card fetches.' if way == 'one_way' else ''}",
+        lines = {name: (style_of(name), {size: rate / 1e6 for size, rate in ways[way].items()}) for name, ways in rates.items()}
+        section.plot(f"Bandwidth, {words}, in the simulator (the paper's figure {FIGURE[way]}); dotted: 256 bytes, where GM+ and BIP begin to fetch, and multiples "
+                     f"of 4 KB, GM's longest fragment.{' DMA: fetching by a card.' if way == 'one_way' else ''}",
                      lambda axes, lines=lines | (fetched if way == "one_way" else {}): draw_curves(axes, lines, "MB/s", (256, 4096, 8192, 12288, 16384)), small=True)
-    halves = {name: (look_of(name), {size: 1e6 * size / rate for size, rate in ways["ping_pong"].items() if size <= 4096}) for name, ways in rates.items()}
+    halves = {name: (style_of(name), {size: 1e6 * size / rate for size, rate in ways["ping_pong"].items() if size <= 4096}) for name, ways in rates.items()}
     section.plot("Half a round trip in the simulator (the paper's figure 8); dotted: 256 bytes.", lambda axes: draw_curves(axes, halves, "RTT/2, µs", (256,)),
                  small=True)
     for way, words in PATTERNS.items():
-        lines = {name: (look_of(name), {int(size): bandwidth(found, name, size, way) for size in found[name]})
+        lines = {name: (style_of(name), {int(size): bandwidth(found, name, size, way) for size in found[name]})
                  for name in (RELIABLE, UNACKNOWLEDGED, RAW, GENERAL)}
-        section.plot(f"Bandwidth {words}, here (the paper's figure {FIGURE[way]}); dotted: 256 bytes, and {FRAGMENT}, GM's longest fragment in frames of 1500 bytes.",
+        section.plot(f"Bandwidth, {words}, here (the paper's figure {FIGURE[way]}); dotted: 256 bytes, and {FRAGMENT}, GM's longest fragment in frames of 1500 bytes.",
                      lambda axes, lines=lines: draw_curves(axes, lines, "MB/s", (256, FRAGMENT)), small=True)
 
 
 def features(section, found, model):
-    """What the paper says of its figures 5 to 8."""
+    """Checks the paper's statements on its figures 5 to 8."""
     def higher(way, sizes, pairs):
-        """(whether of each pair the first is above the second at each size, where it is not)"""
+        """Returns (whether each pair's first is above its second at each size, where it is not)."""
         verdicts, others = [], []
         for size in sizes:
             for more, less in pairs:
@@ -267,17 +267,17 @@ def features(section, found, model):
         "small": higher("one_way", SMALL, systems),
         "ping_pong": higher("ping_pong", SIZES, raw_first),
         "acknowledgements": (near.all_of(is_saved(acknowledged(size)) for size in SMALL),
-                             f"Half a round trip of 8 bytes by GM takes longer than without acknowledgements by {longer[SENT_ONCE]} us, than by BIP by {longer[RAW]} us."),
+                             f"Half a round trip of 8 bytes by GM takes {longer[SENT_ONCE]} us longer than without acknowledgements, and {longer[RAW]} us longer than by BIP."),
         "both_ways": higher("both_ways", SMALL, systems),
         "long_both_ways": higher("both_ways", [size for size in SIZES if size > max(SMALL)], ((RAW, RELIABLE),)),
     }
-    section.table("What the paper says of its figures 5 to 8", ("", "in the simulator", f"here, up to {SIZES[-1]} bytes"),
+    section.table("The paper's statements on its figures 5 to 8", ("", "in the simulator", f"here, up to {SIZES[-1]} bytes"),
                   [(one["text"], labs.AGREES[one["agrees"]], labs.AGREES[here[one["name"]][0]] if one["name"] in here else "-") for one in model["features"]],
-                  checked="each answer", unchecked=f"the rows without an answer here: BIP carries at most a frame, {SIZES[-1]} bytes, and MB/s and us are those "
-                  "of another machine; and what the model has by construction: that a card's fetching bounds what goes one way, and BIP's knee at 256 bytes, where no other way of sending begins here")
+                  checked="each answer", unchecked=f"the rows without an answer here: BIP carries at most one frame, {SIZES[-1]} bytes, and MB/s and us are those "
+                  "of another machine; and what the model has by construction: a card's fetching bounds one-way traffic, and BIP has a knee at 256 bytes, where its way of sending does not change here")
     section.compare("the sawtooth of GM and GM+, one way (figure 5)",
-                    f"at its one step that was measured, from {FRAGMENT} bytes, a fragment here, to {MORE}, bandwidth becomes {teeth or 'an unknown number of'} times as much",
-                    "teeth of 4 KB, and none of BIP's", "one step is no sawtooth, and BIP carries no message that is longer than a frame. In the simulator four teeth are judged")
+                    f"at the one measured step, from {FRAGMENT} bytes, a fragment here, to {MORE}, bandwidth changes by a factor of {teeth or 'an unknown size'}",
+                    "teeth of 4 KB, and none for BIP", "one step is no sawtooth, and BIP carries no message longer than a frame. In the simulator four teeth are checked")
     for one in model["features"]:
         section.check(one["agrees"], f"In the simulator, as published: {one['text']}{why_not(one, model)}", across=False)
         if one["name"] in here:
@@ -286,7 +286,7 @@ def features(section, found, model):
 
 
 def why_not(one, model):
-    """What the model's figures say of a statement that it contradicts, in words."""
+    """Returns the model's figures for a statement that it contradicts, in words."""
     if one["agrees"]:
         return ""
     half_us = {name: {size: 1e6 * size / rate for size, rate in of_model(ways["ping_pong"]).items()} for name, ways in model["bandwidths"].items()}
@@ -294,47 +294,47 @@ def why_not(one, model):
         longest = max(half_us[RAW])
         first = min((size for size in half_us[RAW] if size > 4096 and half_us[RELIABLE][size] <= half_us[RAW][size]), default=longest)
         fetch, wire = model["fitted"]["card_kb_ns"] / 1000, model["wire_byte_ns"]
-        return (f" GM passes it at {first} bytes. Each byte of {longest} takes BIP {1000 * half_us[RAW][longest] / longest:.1f} ns: its message is one frame, and is "
+        return (f" GM passes it at {first} bytes. Each byte of {longest} takes BIP {1000 * half_us[RAW][longest] / longest:.1f} ns: its message is one frame, which is "
                 f"fetched ({fetch:.1f}), sent ({wire:.1f}) and stored ({fetch:.1f}) one after the other. GM's fragments overlap: {1000 * half_us[RELIABLE][longest] / longest:.1f} ns.")
     if one["name"] == "acknowledgements":
         once = of_model(model["sent_once_ns"])[8] / 1000
         return (f" Half a round trip of 8 bytes: {half_us[RELIABLE][8]:.2f} us by GM, {once:.2f} without acknowledgements, {half_us[RAW][8]:.2f} by BIP. The rest is "
-                "the work of the cards and the host's, which is fitted.")
+                "the work of the cards and the hosts, which is fitted.")
     if one["name"] == "saved":
         saved = {size: half_us[RELIABLE][size] - half_us[UNACKNOWLEDGED][size] for size in half_us[RAW] if size <= max(SMALL)}
-        return f" It is {max(saved.values()):.1f} us with {max(saved, key=saved.get)} bytes and {min(saved.values()):.1f} with {min(saved, key=saved.get)}."
+        return f" It is {max(saved.values()):.1f} us for {max(saved, key=saved.get)} bytes and {min(saved.values()):.1f} for {min(saved, key=saved.get)}."
     return ""
 
 
 def timers(section, model):
-    """Why the model's GM has no shorter time-out."""
+    """Explains why the model's GM has no shorter timeout."""
     found = {name: of_model(rates) for name, rates in model["timers"].items()}
     sizes = sorted(found["1 ms"])
-    section.table("Both ways at once in the simulator, GM by its least time-out: MB/s", ("", *map(labs.bytes_of, sizes)),
+    section.table("Both ways at once in the simulator, GM by its least timeout: MB/s", ("", *map(labs.bytes_of, sizes)),
                   [(name, *(f"{rates[size] / 1e6:.1f}" for size in sizes)) for name, rates in found.items()])
     parts = {size: found["1 ms"][size] / found["20 ms"][size] for size in sizes}
     worst = min(parts, key=parts.get)
     section.text(
-        f"With gm's usual least time-out, 1 ms, {found['1 ms'][worst] / 1e6:.1f} of {found['20 ms'][worst] / 1e6:.1f} MB/s remain at {worst} bytes, though no frame "
-        "is lost. The cause is the time-out: an acknowledgement waits at both cards behind the other direction's frames, up to 64 KB of them, for more than 1 ms, and "
-        f"GM sends all again. With 2 ms it is {found['2 ms'][worst] / 1e6:.1f} MB/s, and {found['none, sent once'][worst] / 1e6:.1f} if messages are sent once, without "
-        "acknowledgements. The model therefore waits 20 ms, as gm does before it knows a round trip.")
+        f"With gm's default least timeout, 1 ms, {found['1 ms'][worst] / 1e6:.1f} of {found['20 ms'][worst] / 1e6:.1f} MB/s remain at {worst} bytes, though no frame "
+        "is lost. The cause is the timeout: an acknowledgement waits at both cards behind the other direction's frames, up to 64 KB of them, for more than 1 ms, and "
+        f"GM retransmits everything. With 2 ms it is {found['2 ms'][worst] / 1e6:.1f} MB/s, and {found['none, sent once'][worst] / 1e6:.1f} if messages are sent once, without "
+        "acknowledgements. The model therefore waits 20 ms, as gm does before it has measured a round trip.")
 
 
 def copies(section, lab, model):
-    """The paper's figure 4."""
+    """Reports the paper's figure 4: copies by the processor and by the card."""
     rates = {name: {size: rate / 1e6 for size, rate in of_model(one).items()} for name, one in model["copies"].items()}
-    section.plot("To the card, as the model has it: by the host's processor (PIO), and fetched by the card (DMA) (the paper's figure 4). Both take as long for 256 bytes "
+    section.plot("Copying to the card in the model: by the host's processor (PIO), and fetched by the card (DMA) (the paper's figure 4). Both take equally long for 256 bytes "
                  "(dotted), which is given.",
                  lambda axes: draw_curves(axes, {"PIO": ({"color": looks.IPP, "marker": "D"}, rates["PIO"]), "DMA": ({"color": looks.HANDOFF, "marker": "o"}, rates["DMA"])},
                                           "MB/s", (256,)), small=True)
     runs = [lab.bench("copy", "--size", ",".join(map(str, COPIED)), "--way", ",".join(COPY_METHODS), "--rounds", str(lab.rounds(3200, 320)))["runs"]
             for _ in range(lab.repeats)]
     ns = section.data["copies"] = {way: {size: [run[place][way] for run in runs] for place, size in enumerate(COPIED)} for way in COPY_METHODS}
-    section.table("What it costs here to send a message by copy and by reference, and to receive it by copy (xk bench copy): ns", ("bytes", *COPY_METHODS.values()),
+    section.table("The cost here of sending a message by copy and by reference, and of receiving it by copy (xk bench copy): ns", ("bytes", *COPY_METHODS.values()),
                   [(str(size), *(labs.spread(labs.interval(ns[way][size])) for way in COPY_METHODS)) for size in COPIED],
-                  checked="what the paper says of reading and writing by the processor (figure 4)",
-                  unchecked="what it says of a card's fetching and storing (DMA): a message by reference is not moved here")
+                  checked="the paper's statement on reading and writing by the processor (figure 4)",
+                  unchecked="its statement on a card's fetching and storing (DMA): a message by reference is not moved here")
     drawn = [size for size in COPIED if size <= 4096]
     section.plot("A message sent by copy and by reference here, and received by copy, up to 4 KB (the paper's figure 4); dotted: 256 bytes.",
                  lambda axes: draw_curves(axes, {words: ({"color": color, "marker": marker}, {size: labs.interval(ns[way][size]) for size in drawn})
@@ -346,19 +346,19 @@ def copies(section, lab, model):
 
     crossing = next((size for size in COPIED if all(saves(other)["median"] < 0 for other in COPIED if other >= size)), None)
     long = COPIED[-1]
-    section.compare("up to how many bytes a processor's copy to the card (PIO) is faster than the card's own fetching (DMA; figure 4)",
-                    f"by copy {'is cheaper than by reference below ' + str(crossing) + ' bytes' if crossing else 'is always cheaper than by reference'}: with 64 bytes by {labs.spread(saves(64))} ns, "
-                    f"with 256 by {labs.spread(saves(256))}; with {long} a copy takes {labs.interval(ns['send-copy'][long])['median']:.0f} ns, a reference {labs.interval(ns['send-reference'][long])['median']:.0f}",
-                    "256 bytes", "no card fetches here: a reference hands over where the bytes are and moves none of them, so it is no DMA. In the simulator 256 bytes are given")
+    section.compare("the size up to which a processor's copy to the card (PIO) is faster than the card's own fetching (DMA; figure 4)",
+                    f"a copy {'is cheaper than a reference below ' + str(crossing) + ' bytes' if crossing else 'is always cheaper than a reference'}: for 64 bytes by {labs.spread(saves(64))} ns, "
+                    f"for 256 by {labs.spread(saves(256))}; for {long} a copy takes {labs.interval(ns['send-copy'][long])['median']:.0f} ns, a reference {labs.interval(ns['send-reference'][long])['median']:.0f}",
+                    "256 bytes", "no card fetches here: a reference hands over the bytes' address and moves none of them, so it is no DMA. In the simulator 256 bytes are given")
     ratio = labs.interval([a / b for a, b in zip(ns["send-copy"][long], ns["receive-copy"][long])])
     is_slower = near.within(ratio, 0, 1 - near.NEAR)
-    section.check(is_slower, f"A processor reads significantly slower than it writes (published of PIO; here: by more than {near.NEAR:.0%}): receiving {long} bytes by copy "
+    section.check(is_slower, f"A processor reads significantly slower than it writes (published for PIO; here: by more than {near.NEAR:.0%}): receiving {long} bytes by copy "
                   f"has {labs.spread(ratio, 2)} times the bandwidth of sending them."
-                  + (" Both sides are memory here; over a PCI bus a processor waits for each word that it reads." if is_slower is False else ""), across=False)
+                  + (" Both sides are memory here; over a PCI bus a processor waits for each word it reads." if is_slower is False else ""), across=False)
 
 
 def streams(section, lab, found):
-    """The paper's figure 1: TCP beside the raw link."""
+    """Reports the paper's figure 1: TCP beside the raw link."""
     what = "TCP's highest bandwidth, as a part of the raw link's (figure 1)"
     sizes = STREAMED[::3] if lab.brief else STREAMED
     document = section.data["streams"] = lab.script(
@@ -372,43 +372,43 @@ def streams(section, lab, found):
     raw = {size: bandwidth(found, RAW, size, "one_way") for size in SIZES}
     section.table(f"One way by Linux's TCP over {lab.far.links[0] if lab.far else 'a veth'}, by the bytes of each system call: MB/s", ("", *map(labs.bytes_of, sizes)),
                   [(TCP[name], *(labs.spread(cells[size], 0) for size in sizes)) for name, cells in rates.items()],
-                  unchecked=f"TCP's part of the raw link's bandwidth (published: {PART:.0%}), because the two have not one link here; what of the rest is due to copies, to system calls and to buffers: TCP without them was measured neither then nor here")
+                  unchecked=f"TCP's part of the raw link's bandwidth (published: {PART:.0%}), because the two do not share a link here; the shares of copies, system calls and buffers in the rest: TCP without them was measured neither then nor here")
     section.plot("Linux's TCP, and the raw link (BIP) with frames of up to 1500 bytes (the paper's figure 1).", lambda axes: draw_curves(
         axes, {**{TCP[name]: ({"color": color, "marker": marker, "linestyle": style}, rates[name])
                   for name, (color, marker, style) in {"large": (looks.HANDOFF, "o", "-"), "frames": (looks.IPP, "D", "--")}.items() if name in rates},
-               "raw link": (look_of(RAW), raw)}, "MB/s"), small=True)
+               "raw link": (style_of(RAW), raw)}, "MB/s"), small=True)
     best = {name: max(cells.values(), key=lambda cell: cell["median"]) for name, cells in rates.items()}
     top = max(raw.values(), key=lambda cell: cell["median"])
     parts = {name: {"low": cell["low"] / top["high"], "median": cell["median"] / top["median"], "high": cell["high"] / top["low"]} for name, cell in best.items()}
     section.compare(what, "; ".join(f"{near.percent(part)} by {TCP[name]}" for name, part in parts.items()), f"about {PART:.0%}, with jumbo frames and checksums by the card",
-                    "the paper's TCP and its raw link had one wire; here TCP goes over a veth, and the raw link is memory that two processes share, and no wire limits either. "
-                    "TCP in frames of 1500 bytes has neither of the paper's two aids, and TCP up to 64 KB at a time more than these")
+                    "the paper's TCP and its raw link shared one wire; here TCP runs over a veth, the raw link is memory shared by two processes, and no wire limits either. "
+                    "TCP in frames of 1500 bytes has neither of the paper's two aids, and TCP with up to 64 KB at a time has more than these")
     section.text(
-        f"The raw link, here shared memory between two processes, carries {top['median']:.0f} MB/s by BIP{most_of(found)}, in frames of up to 1500 bytes; TCP "
+        f"The raw link, here memory shared by two processes, carries {top['median']:.0f} MB/s by BIP{most_of(found)}, in frames of up to 1500 bytes; TCP "
         + " and ".join(f"{best[name]['median']:.0f} ({TCP[name].removeprefix('TCP, ')})" for name in best) + f". So the part of the raw bandwidth that TCP reaches, "
-        f"{' or '.join(format(part['median'], '.0%') for part in parts.values())}, depends on what its protocols get to do at once, and says nothing of the paper's {PART:.0%}, "
-        "which was of one wire.")
+        f"{' or '.join(format(part['median'], '.0%') for part in parts.values())}, depends on how much its protocols handle at once, and says nothing about the paper's {PART:.0%}, "
+        "which was measured on one wire.")
 
 
-# ---- repetitions, and where the processors were in them ----
+# ---- repetitions, and the placement of the processors in each ----
 
 
 def levels(found):
-    """What a cache line took between the processors in all runs: (least, greatest) of each placement. A virtual machine changes it."""
+    """Returns (least, greatest) cache line time between the processors of each placement found in all runs: a virtual machine's placement changes."""
     found_ns = sorted(ns for sizes in found.values() for one in sizes[str(SIZES[0])] for ns in one.get("lines_ns", ()))
     cuts = [place for place in range(1, len(found_ns)) if found_ns[place] > STEP * found_ns[place - 1]]
     return [(found_ns[a], found_ns[b - 1]) for a, b in zip((0, *cuts), (*cuts, len(found_ns))) if b > a]
 
 
 def level_of(found, name, turn):
-    """In which of levels() a run was; 0: nothing is known of it; None: it met a change from one to another."""
+    """Returns the index in levels() of a run's placement: 0 also if unknown, None if the placement changed during the run."""
     lines_ns = found[name][str(SIZES[0])][turn].get("lines_ns", ())
     at = {place for place, (low, high) in enumerate(levels(found)) for ns in lines_ns if low <= ns <= high} or {0}
     return at.pop() if len(at) == 1 else None
 
 
 def turns_by_level(found, *names):
-    """{level: repetitions in which all of these systems' runs were in it}"""
+    """Returns {level: repetitions in which all of these systems' runs had that placement}."""
     turns = {}
     for turn in range(min(len(found[name][str(SIZES[0])]) for name in names)):
         at = {level_of(found, name, turn) for name in names}
@@ -418,13 +418,13 @@ def turns_by_level(found, *names):
 
 
 def line_words(found, level):
-    """Of a placement."""
+    """Describes a placement."""
     last = len(levels(found)) - 1
     return "near" if level == 0 else "far" if level == last else f"between, {level}"
 
 
 def rows_of(found, name):
-    """(words, repetitions) of each row that a system has in a table: one for each placement of the processors."""
+    """Returns (words, repetitions) of each of a system's rows in a table: one per placement of the processors."""
     turns = turns_by_level(found, name)
     if len(levels(found)) < 2:
         return [("", some) for some in turns.values()]
@@ -434,40 +434,40 @@ def rows_of(found, name):
 
 
 def usual(found):
-    """The placement in which most runs of all systems were."""
+    """Returns the placement of most runs of all systems."""
     return max(range(max(1, len(levels(found)))), key=lambda level: sum(len(turns_by_level(found, name).get(level, ())) for name in found))
 
 
 def most(found, name):
-    """A system's repetitions in that placement, or, if it has none there, in which most of its own were."""
+    """Returns a system's repetitions in the usual placement or, if it has none there, in its own most frequent one."""
     turns = turns_by_level(found, name)
     return turns.get(usual(found)) or max(turns.values(), key=len, default=list(range(len(found[name][str(SIZES[0])]))))
 
 
 def most_of(found):
-    """In which placement that is, in words."""
+    """Describes the usual placement."""
     if len(levels(found)) < 2:
         return ""
     low, high = levels(found)[usual(found)]
-    return f", with the processors as in most runs, {line_words(found, usual(found))} (a cache line takes {low} to {high} ns)"
+    return f", with the processors placed as in most runs: {line_words(found, usual(found))} (a cache line takes {low} to {high} ns)"
 
 
 def placements(section, found):
     turns = sum(len(found[name][str(SIZES[0])]) for name in found)
     section.data["levels_ns"] = levels(found)
-    text = ("Systems are compared within a repetition only, where they were measured in turn. A share is the median of the repetitions' shares; where the "
-            "difference has not the same sign in all of them, there is no share: it cannot be told. ")
+    text = ("Systems are compared only within a repetition, in which they were measured in turn. A share is the median of the repetitions' shares. If the "
+            "sign of the difference varies between repetitions, the share is unknown. ")
     if len(levels(found)) > 1:
         changed = sum(level_of(found, name, turn) is None for name in found for turn in range(len(found[name][str(SIZES[0])])))
-        text += (f"The runs fall into {len(levels(found))} groups, because the machine below this one changed where its two processors are meanwhile: a cache line between them took "
-                 f"{' or '.join(f'{low} to {high} ns ({line_words(found, level)})' for level, (low, high) in enumerate(levels(found)))}. All times follow it, so tables have a row for each group, "
-                 "and no median of times is taken across them; plots show the group with most runs. Two systems are compared only in repetitions in which both were in one group, and a "
-                 f"difference counts if it has one sign in all of these. {changed} of {turns} runs met a change, and are not compared.")
+        text += (f"The runs fall into {len(levels(found))} groups, because the hypervisor moved the two virtual processors between runs: a cache line between them took "
+                 f"{' or '.join(f'{low} to {high} ns ({line_words(found, level)})' for level, (low, high) in enumerate(levels(found)))}. All times depend on it, so tables have a row for each group, "
+                 "and no median of times is taken across groups; plots show the group with the most runs. Two systems are compared only in repetitions in which both were in one group, and a "
+                 f"difference counts if it has the same sign in all of these. {changed} of {turns} runs met a change, and are not compared.")
     section.text(text)
 
 
 def together(found, *cells):
-    """[values of all cells (a system, bytes, a figure)] for each repetition whose runs were in one placement, by placement."""
+    """Returns, by placement, the values of all cells (system, bytes, figure) in each repetition whose runs had that placement."""
     return {level: [tuple(found[name][str(size)][turn][figure]["median"] for name, size, figure in cells) for turn in turns]
             for level, turns in turns_by_level(found, *dict.fromkeys(name for name, _, _ in cells)).items()}
 
@@ -477,7 +477,7 @@ def paired(found, *cells):
 
 
 def paired_by(found, of, *cells):
-    """The interval of what of() makes of each repetition's cells; None: there is no repetition for it."""
+    """Returns the interval of of() applied to each repetition's cells, or None if no repetition has them."""
     rows = [of(*row) for row in paired(found, *cells)]
     return labs.interval(rows) if rows else None
 
@@ -487,7 +487,7 @@ def is_saved(saved):
 
 
 def differences_text(found, of, *cells, digits=2):
-    """What of() makes of cells, with its interval for each placement."""
+    """Describes the interval of of() applied to cells, for each placement."""
     rows = together(found, *cells)
     if not rows:
         return "no repetition in which both runs were in one group"
@@ -526,18 +526,18 @@ def plot(axes, found):
 
 
 def less_by(found, slower, faster, figure):
-    """(what one's figure is less than the other's, as a part of that, or why there is no such part; whether one is less)."""
+    """Returns (the relative saving of faster, or why there is none; whether faster is less)."""
     cells = ((slower, 8, figure), (faster, 8, figure))
     less = paired_by(found, less_us, *cells)
     if is_saved(less) is not True:
-        return "cannot be told" if is_saved(less) is None else "the other way round", is_saved(less)
+        return "unknown" if is_saved(less) is None else "reversed", is_saved(less)
     if min(min(row) for row in paired(found, *cells)) < 0:
-        return "cannot be told, because a time came out below 0", None
+        return "unknown, because a time came out below 0", None
     return paired_by(found, lambda a, b: 1 - b / a, *cells), True
 
 
 def check_shares(section, words, shares, bears=False):
-    """shares: (what of, interval, or the words and the answer where there is none, published)"""
+    """Checks shares: (name, interval or, where there is none, (words, verdict), published)."""
     text, verdicts = [], []
     for what, here, then in shares:
         here, verdict = here if isinstance(here, tuple) else (here, True)
@@ -549,12 +549,12 @@ def check_shares(section, words, shares, bears=False):
 
 
 def parts_of(found, name):
-    """{figure: its parts of half a round trip, in each run}"""
+    """Returns {figure: its part of half a round trip, as an interval over the runs}."""
     return {figure: paired_by(found, lambda part, whole: part / whole, (name, 8, figure), (name, 8, "half_rtt_ns")) for figure in ("os_ns", "or_ns", "l_ns")}
 
 
 def check_table(section, found, then):
-    """For each figure, the order of every two systems, and what the smaller saves of the larger; then what half a round trip consists of."""
+    """Checks, for each figure, the order of every two systems and the saving of the smaller, and then the parts of half a round trip."""
     for figure, title in FIGURES.items():
         shares = []
         for pair in PAIRS:
@@ -563,23 +563,23 @@ def check_table(section, found, then):
             section.compare(f"{title} of 8 bytes in us, {slower} minus {faster}", differences_text(found, less_us, *cells), f"{was:.2f}", is_saved(paired_by(found, less_us, *cells)),
                             bears=figure == "half_rtt_ns" and slower == RELIABLE, rule=labs.SIGNS)
             shares.append((f"{faster} of {slower}'s", less_by(found, slower, faster, figure), was / then[slower][figure]))
-        check_shares(section, f"What a smaller {title} saves", shares, bears=figure == "half_rtt_ns")
+        check_shares(section, f"Saving of the smaller {title}", shares, bears=figure == "half_rtt_ns")
     for name in PUBLISHED:
         parts = parts_of(found, name)
         below = [FIGURES[figure] for figure, part in parts.items() if part and part["low"] < 0]
-        check_shares(section, f"Parts of {name}'s RTT/2{f' ({below[0]} below 0 is no time: Os, Or and RTT/2 are of different loops)' if below else ''}", [
-            (FIGURES[figure], part if part else ("cannot be told", None), then[name][figure] / then[name]["half_rtt_ns"]) for figure, part in parts.items()])
+        check_shares(section, f"Parts of {name}'s RTT/2{f' ({below[0]} below 0 is no time: Os, Or and RTT/2 come from different loops)' if below else ''}", [
+            (FIGURES[figure], part if part else ("unknown", None), then[name][figure] / then[name]["half_rtt_ns"]) for figure, part in parts.items()])
 
 
 def switched_off(section, found, parts):
-    """What GM's functions cost in time, and what is no function but noise."""
+    """Reports the time that GM's functions cost, and how much of it is noise."""
     pairs = ((RELIABLE, UNCONTROLLED, "flow control, where messages are reliable"), (SENT_ONCE, NEITHER, "flow control, where they are sent once"),
              (RELIABLE, SENT_ONCE, "reliability, under flow control"), (UNCONTROLLED, NEITHER, "reliability, without it"), (NEITHER, RAW, "order, boots and fragments"))
 
     def cells(one, other, figure):
         return (one, 8, figure), (other, 8, figure)
 
-    section.table("What each function adds to a message of 8 bytes, from differences within each repetition: microseconds", ("", "of", "RTT/2", "g", "told"),
+    section.table("What each function adds to a message of 8 bytes, from differences within each repetition: microseconds", ("", "difference", "RTT/2", "g", "verdict"),
                   [(words, f"{one} minus {other}", *(differences_text(found, less_us, *cells(one, other, figure)) for figure in ("half_rtt_ns", "g_ns")),
                     " and ".join({True: "more", False: "less", None: "unclear"}[is_saved(paired_by(found, less_us, *cells(one, other, figure)))] for figure in ("half_rtt_ns", "g_ns")))
                    for one, other, words in pairs])
@@ -588,14 +588,14 @@ def switched_off(section, found, parts):
     expected = (f"Flow control adds {counted[0] - counted[1]:.0f} of {counted[0]:.0f} instructions to a reliable message, so it should add next to nothing to its time. "
                 if len(counted) == 2 else "")
     here = {True: "It does add some here", False: "Half a round trip without it is longer in each repetition here, which its instructions do not explain",
-            None: "Half a round trip takes now longer with it, now without: noise"}[added]
+            None: "Half a round trip is sometimes longer with it and sometimes without: noise"}[added]
     ratios = {size: paired_by(found, lambda a, b: b / a, (RELIABLE, size, "half_rtt_ns"), (UNACKNOWLEDGED, size, "half_rtt_ns")) for size in SIZES if size > max(SMALL)}
     apart = {size: ratio for size, ratio in ratios.items() if ratio and not ratio["low"] <= 1 <= ratio["high"]}
     section.text(
-        f"{expected}{here}. How great noise is, the lengths above {max(SMALL)} bytes tell, for which GM+ runs GM's own code. Its half round trips there, relative to GM's: "
+        f"{expected}{here}. Lengths above {max(SMALL)} bytes show how great noise is, because GM+ runs GM's own code for them. Its half round trips there, relative to GM's: "
         + "; ".join(f"{labs.bytes_of(size)} {labs.spread(ratio, 2)}" for size, ratio in ratios.items() if ratio)
-        + (f". Of these, {' and '.join(map(labs.bytes_of, apart))} differ in all repetitions, though nothing can be different: so the same may happen above, too."
-           if apart else ". None of these tells a difference."))
+        + (f". Of these, {' and '.join(map(labs.bytes_of, apart))} differ in all repetitions, though the code is the same: so differences above may be noise, too."
+           if apart else ". None of these shows a difference."))
 
 
 def assess(section, found):
@@ -607,16 +607,17 @@ def assess(section, found):
     section.answer = (
         f"Half a round trip of 8 bytes takes {half[RELIABLE]} us with reliability, order and flow control (GM), {half[UNACKNOWLEDGED]} "
         f"without acknowledgements (GM+), and {half[RAW]} with none of them (BIP){most_of(found)}. "
-        f"Within a repetition, GM takes {added} us longer than BIP, {f'how great a part of it {share}' if isinstance(share, str) else near.percent(share) + ' of it'} "
+        f"Within a repetition, GM takes {added} us longer than BIP, {f'a share of its half round trip that is {share}' if isinstance(share, str) else near.percent(share) + ' of its half round trip'} "
         f"(published {was:.2f} us, {was / then[RELIABLE]['half_rtt_ns']:.0%}).")
-    section.why = "(GM's work was the card's then, whose processor had 66 MHz, and is the host's here.)"
+    section.why = "(GM's work was done by the card's 66 MHz processor then, and is done by the host's here.)"
     section.compare("RTT/2 of 8 bytes, the systems of table 1, us", ", ".join(f"{name} {half[name]}" for name in PUBLISHED),
-                    f"{LATENCY_US[0]} to {LATENCY_US[1]}, of short messages", "microseconds of another machine; their ratios are judged, and in the simulator the range itself")
+                    f"{LATENCY_US[0]} to {LATENCY_US[1]}, for short messages", "microseconds of another machine; their ratios are checked, and in the simulator the range itself")
     check_table(section, found, then)
     parts = {name: parts_of(found, name)["l_ns"] for name in (RELIABLE, RAW)}
     here = f"L is {parts[RELIABLE]['median']:.0%} and {parts[RAW]['median']:.0%}" if all(parts.values()) else "L is what is left"
     section.text(
-        f"What twenty-five years changed: the card. GM's protocol ran on a processor of the card's, at 66 MHz, so L was {then[RELIABLE]['l_ns'] / then[RELIABLE]['half_rtt_ns']:.0%} "
+        f"What twenty-five years changed: the card. GM's protocol ran on the card's processor, at 66 MHz, so L was {then[RELIABLE]['l_ns'] / then[RELIABLE]['half_rtt_ns']:.0%} "
         f"of GM's half round trip and {then[RAW]['l_ns'] / then[RAW]['half_rtt_ns']:.0%} of BIP's; here all protocols run on the host's, and {here}: "
-        "the queues between two cores. Copying 8 bytes into a device's memory was dear over a PCI bus and is "
-        "cheap in a cache, so the overhead Os that BIP paid for its short way is gone.")
+        "the queues between two cores. Copying 8 bytes into a device's memory was expensive over a PCI bus and is "
+        "cheap in a cache, so the overhead Os that BIP paid for its low latency is gone.")
+
