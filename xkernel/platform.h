@@ -21,6 +21,9 @@ struct xk_protocol;
 struct xk_runner;
 struct xk_session;
 
+/* Limit of the references to a buffer, which concurrent callers may exceed by a few. */
+enum { XK_BUFFER_REFERENCES = UINT16_MAX - 255 };
+
 struct xk_platform_ops {
 	/* Returns nanoseconds since an arbitrary start. Monotonic, and the same for all drivers of a kernel. */
 	uint64_t (*now_ns)(struct xk_platform *platform);
@@ -46,7 +49,8 @@ struct xk_platform_ops {
 
 	/*
 	 * Returns another segment over the buffer of `segment`, which gets one more reference: the same data and len;
-	 * total, next, id and flags zero; tail itself; own_end is the caller's to set. NULL: none left.
+	 * total, next, id and flags zero; tail itself; own_end is the caller's to set. NULL: none left, or
+	 * XK_BUFFER_REFERENCES reached.
 	 */
 	struct xk_msg *(*buffer_view)(struct xk_platform *platform, const struct xk_msg *segment);
 
@@ -54,7 +58,8 @@ struct xk_platform_ops {
 	 * Adds a reference without a segment to the buffer of `segment`, so that its bytes stay as they are. If
 	 * segments in use are counted, it counts as one. buffer_let_go releases such a reference, by xk_msg.references;
 	 * the last reference frees the buffer. Meanwhile, a copy of the segment serves buffer_view, even after the
-	 * segment was freed. Returns false if the buffer cannot be held, such as lent bytes.
+	 * segment was freed. Returns false if the buffer cannot be held, such as lent bytes, or has
+	 * XK_BUFFER_REFERENCES.
 	 */
 	bool (*buffer_hold)(struct xk_platform *platform, const struct xk_msg *segment);
 	void (*buffer_let_go)(struct xk_platform *platform, _Atomic uint16_t *references);

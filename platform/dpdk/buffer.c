@@ -223,6 +223,17 @@ dpdk_buffer_home(const struct xk_msg *segment)
 	return owner;
 }
 
+/* Returns false if the bytes of a segment have too many references for another one. */
+static inline bool
+dpdk_buffer_is_referable(const struct xk_msg *segment)
+{
+	const _Atomic uint16_t *references = segment->references;
+
+	if (xk_unlikely(references == &dpdk_buffer_lent_count))
+		references = (const _Atomic uint16_t *)&dpdk_buffer_of(segment)->shinfo->refcnt;
+	return xk_likely(atomic_load_explicit(references, memory_order_relaxed) < XK_BUFFER_REFERENCES);
+}
+
 /* Attaches m to the lent bytes of a segment. Other threads may do so at the same time: see dpdk_buffer_attach. */
 XK_APART static void
 dpdk_buffer_attach_lent(struct rte_mbuf *m, const struct xk_msg *segment)
@@ -265,7 +276,7 @@ dpdk_buffer_hold(struct xk_platform *platform, const struct xk_msg *segment)
 	struct rte_mbuf *owner = dpdk_buffer_home(segment);
 
 	(void)platform;
-	if (owner == NULL)
+	if (owner == NULL || !dpdk_buffer_is_referable(segment))
 		return false;
 	rte_mbuf_refcnt_update(owner, 1);
 	return true;
@@ -290,8 +301,10 @@ dpdk_buffer_view(struct xk_platform *platform, const struct xk_msg *segment)
 {
 	struct rte_mempool *pool = ((struct dpdk_platform *)platform)->pool;
 	struct xk_msg *view;
-	struct rte_mbuf *m = xk_likely(dpdk_buffer_leaves(pool, DPDK_BUFFER_RESERVE)) ? rte_mbuf_raw_alloc(pool) : NULL;
+	struct rte_mbuf *m = NULL;
 
+	if (xk_likely(dpdk_buffer_leaves(pool, DPDK_BUFFER_RESERVE)) && dpdk_buffer_is_referable(segment))
+		m = rte_mbuf_raw_alloc(pool);
 	if (xk_unlikely(m == NULL))
 		return NULL;
 	dpdk_take(m);

@@ -34,9 +34,8 @@
 enum {
 	MEMORY_ROOM = XK_MSG_HEADROOM + XK_MSG_SEGMENT,
 	MEMORY_FENCE = 64,
-	MEMORY_REFERENCES = UINT16_MAX - 255, /* maximum number of views of one block */
-	MEMORY_RESERVE = 64,                  /* maximum number of buffers reserved for ports and short messages */
-	MEMORY_LENT = 1,                      /* the lender's reference, without a view */
+	MEMORY_RESERVE = 64, /* maximum number of buffers reserved for ports and short messages */
+	MEMORY_LENT = 1,     /* the lender's reference, without a view */
 };
 
 /* The members that free() may overwrite come first, so that the mark of a freed block survives for a while. */
@@ -338,7 +337,7 @@ memory_buffer_view(struct xk_platform *platform, const struct xk_msg *segment)
 	bool is_mine = memory_is_mine(self);
 	struct xk_msg *view;
 
-	if (atomic_load_explicit(segment->references, memory_order_relaxed) >= MEMORY_REFERENCES ||
+	if (atomic_load_explicit(segment->references, memory_order_relaxed) >= XK_BUFFER_REFERENCES ||
 	    !memory_count_up(self, is_mine, &self->payload_limit))
 		return NULL;
 	view = memory_view_alloc(self, is_mine);
@@ -364,7 +363,7 @@ memory_buffer_hold(struct xk_platform *platform, const struct xk_msg *segment)
 	struct memory_platform *self = memory_of(platform);
 	struct memory_block *block = xk_container_of(segment->references, struct memory_block, references);
 
-	if (atomic_load_explicit(&block->references, memory_order_relaxed) >= MEMORY_REFERENCES ||
+	if (atomic_load_explicit(&block->references, memory_order_relaxed) >= XK_BUFFER_REFERENCES ||
 	    block->given_back != NULL || !memory_count_up(self, memory_is_mine(self), &self->payload_limit))
 		return false;
 	atomic_fetch_add_explicit(&block->references, 1, memory_order_relaxed);

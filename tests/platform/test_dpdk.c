@@ -154,6 +154,26 @@ TEST(held_bytes_outlive_their_segment_and_can_be_viewed_again)
 	xk_dpdk_stop(h.platform);
 }
 
+TEST(number_of_references_to_a_buffer_is_limited)
+{
+	unsigned count = 0;
+	struct xk_msg *m;
+	struct host h;
+
+	REQUIRE(host_start(&h) == 0);
+	m = segment_new(h.platform, 1, 0, 100);
+	while (count <= UINT16_MAX && h.platform->ops->buffer_hold(h.platform, m))
+		count++;
+	CHECK(count > 60000 && count < UINT16_MAX);
+	CHECK(h.platform->ops->buffer_view(h.platform, m) == NULL);
+	for (; count > 0; count--)
+		h.platform->ops->buffer_let_go(h.platform, m->references);
+	CHECK(xk_msg_is_writable(m));
+	h.platform->ops->buffer_free(h.platform, m);
+	CHECK_EQ(h.platform->ops->buffers_out(h.platform), 0);
+	xk_dpdk_stop(h.platform);
+}
+
 enum { SHOWS = 1500000 };
 
 struct showing {
