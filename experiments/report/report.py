@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
-"""report.py - the experiments of M. Björkman, "Interrupt Protocol Processing in the x-kernel" (1994), on this machine: a page
-with every table, the published figures beside it, and in words what agrees; and where the time of a round trip goes. --help
-lists the options.
+"""report.py - repeats the experiments of M. Björkman, "Interrupt Protocol Processing in the x-kernel" (1994), and of other papers
+on this machine: makes a page with every table, the published figures beside it, and checks of what agrees. --help lists the options.
 
-Exits 1 if an experiment could not be made. Disagreements appear on the page and at the end of the output.
+Exits 1 if an experiment could not be completed. Disagreements appear on the page and at the end of the output.
 """
 import argparse
 import datetime
@@ -15,7 +14,7 @@ import time
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "measuring"))
-import lab as labs  # finds what follows
+import lab as labs  # makes the following importable
 import far
 import journal
 import machine as machines
@@ -54,9 +53,9 @@ class Progress:
 
 
 def measure(lab, names):
-    """Returns the sections of all experiments, or of those that were done before ctrl-C."""
+    """Runs the experiments. Returns their sections, or those of the ones completed before ctrl-C."""
     sections = []
-    experiments = {name: __import__(name) for name in names}  # now: Python may lose a ctrl-C while it imports
+    experiments = {name: __import__(name) for name in names}  # imported before measuring: Python may lose a ctrl-C during an import
     progress = Progress(names, lab)
     lab.progress = progress.part
     try:
@@ -72,7 +71,7 @@ def measure(lab, names):
         lab.machine.take_floor()
     except KeyboardInterrupt:
         missing = [name for name in names if name not in progress.done]
-        lab.cut_short = f"{len(sections)} of {len(names)} experiments were made; missing: {', '.join(missing) or 'the last floor'}"
+        lab.cut_short = f"{len(sections)} of {len(names)} experiments are complete; missing: {', '.join(missing) or 'the last floor'}"
     return sections
 
 
@@ -86,7 +85,7 @@ def print_answers(sections, lab):
 
 
 def commit():
-    """Returns this tree's commit and whether the tree has changes; "unknown" without git."""
+    """Returns this tree's commit, marked if the tree has changes; "unknown" without git."""
     if shutil.which("git") is None:
         return "unknown"
     done = subprocess.run(["git", "-C", labs.ROOT, "describe", "--always", "--dirty", "--abbrev=10"], stdout=subprocess.PIPE,
@@ -95,19 +94,19 @@ def commit():
 
 
 def again(options):
-    """Returns the record that --again names, and takes over its report's options."""
+    """Returns the record that --again names, and sets the options of its report."""
     record = journal.Record(options.again)
     if record.about["link"] != "none":
-        raise labs.Failed(f"--again: {options.again} is of a report with --far, which does not record the other system's facts")
+        raise labs.Failed(f"--again: {options.again} is from a report with --far, which does not record the other system's facts")
     for name in ("quick", "repeats", "cores", "brief", "only"):
         setattr(options, name, record.about[name])
     return record
 
 
 def main():
-    parser = argparse.ArgumentParser(prog="report", description="the experiments of the papers, on this machine")
+    parser = argparse.ArgumentParser(prog="report", description="repeats the papers' experiments on this machine")
     parser.add_argument("build", help="directory of the programs")
-    parser.add_argument("out", help="the directory for index.html and its figures")
+    parser.add_argument("out", help="directory for index.html and its figures")
     parser.add_argument("--cores", default="0,1", metavar="A,B", help="cores of client and server (0,1)")
     parser.add_argument("--quick", action="store_true", help="fewer round trips, within six minutes")
     parser.add_argument("--brief", action="store_true", help=argparse.SUPPRESS)  # --quick with a quarter of the round trips, for tests

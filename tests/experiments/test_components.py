@@ -20,8 +20,8 @@ from checks import chapter, expect, shown
 PARTS = os.path.join(ROOT, "experiments", "components", "parts.py")
 EXCHANGES = {"ethernet_dec": [257.2, 3145.6], "ethernet_sparc": [264.2, 2604.6], "fddi_dec": [267.1, 893.8], "atm_dec": [73.1, 670.1]}
 CALLS = {"ethernet_dec": [340.2, 2052.4], "ethernet_sparc": [347.2, 1785.4], "fddi_dec": [350.1, 931.4], "atm_dec": [163.3, 703.7]}
-FAILED = ("ATM, DECstation: an exchange of long packets", "Ethernet, SPARCstation: a call without arguments", "Ethernet, SPARCstation: a call with a packet full",
-          "FDDI, DECstation: a call with a packet full", "Which controller is faster at a call without arguments")
+FAILED = ("ATM, DECstation: an exchange of long packets", "Ethernet, SPARCstation: a call without arguments", "Ethernet, SPARCstation: a call with a full packet",
+          "FDDI, DECstation: a call with a full packet", "Which controller is faster at a call without arguments")
 ALWAYS = ("virtio", "ring")  # the links that need no permission
 PATIENCE_S = 600
 
@@ -38,7 +38,7 @@ def check_model(model):
                    str(row))
 
 
-def check_judged(checks_made):
+def check_verdicts(checks_made):
     """Checks that on virtual time the page calls the same cells too far off everywhere."""
     about = ("is predicted within", "Which controller", ": each step")
     failed = [check["text"] for check in checks_made if not check["agrees"] and any(word in check["text"] for word in about)]
@@ -82,7 +82,7 @@ def check_report(work):
         return
     document, page = made
     check_model(document["data"]["model"])
-    check_judged(document["checks"])
+    check_verdicts(document["checks"])
     check_here(document["data"]["here"])
     expect("FDDI, DECstation, 1514 bytes" in page and shown(document["answer"]) in page, "tables and answer are on the page")
 

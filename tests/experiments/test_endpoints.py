@@ -117,7 +117,7 @@ def check_statements():
     opposite = {rung: then[other] for rung, other in zip(then, reversed(then))}
     agreed = [i for i, (_, _, agrees) in enumerate(endpoints.statements(opposite)) if agrees]
     expect(agreed == [2, 9, 11], "... and not with the opposite, except those that hold for its mirror image", str(agreed))
-    blurred = {rung: {size: ((1, 500, 100), (1, 500, 100), told) for size, (_, _, told) in cells.items()} for rung, cells in then.items()}
+    blurred = {rung: {size: ((1, 500, 100), (1, 500, 100), computed) for size, (_, _, computed) in cells.items()} for rung, cells in then.items()}
     unclear = [i for i, (_, _, agrees) in enumerate(endpoints.statements(blurred)) if agrees is None]
     expect({0, 1, 7, 8, 14, 15} <= set(unclear), "... and are unclear where intervals overlap", str(unclear))
 
@@ -138,7 +138,7 @@ def check_order():
            str((agrees, wrong, unclear)))
 
 
-def check_judge():
+def check_verdicts():
     """Checks the report's verdicts on tables 1 to 6 for the published figures, and for two ends exchanged."""
     import endpoints
     import lab as labs
@@ -150,7 +150,7 @@ def check_judge():
         return {"alone": ns[0], "awake": ns[0] | {"counts": counts}, "computing": ns[1], "disturbing": {"mean": 1e9 / per_second}, "computation_s": seconds[2],
                 "computations_s": list(seconds)}
 
-    def judged(ends):
+    def checked(ends):
         rows = {rung: {"title": rung, **{str(size): cell(ends.get(rung, rung), size) for size in (32, 1024)}} for rung in endpoints.PUBLISHED}
         rows["xdp"] = {"title": "xdp", "32": cell("udp", 32) | {"away_ns": 1}}  # and no other row has that
         section = labs.Section("endpoints", "", "")
@@ -159,14 +159,14 @@ def check_judge():
         endpoints.assess(section)
         return section
 
-    same = judged({})
+    same = checked({})
     expect(False not in [check["agrees"] for check in same.checks] and same.verdict() is True, "the report of the published figures agrees with them",
            str([check for check in same.checks if check["agrees"] is not True]))
-    exchanged = judged({"tcp": "handler", "handler": "tcp"})
-    expect(exchanged.verdict() is False and all(check["agrees"] is False for check in exchanged.checks if " faster of every two ends " in check["text"]),
+    exchanged = checked({"tcp": "handler", "handler": "tcp"})
+    expect(exchanged.verdict() is False and all(check["agrees"] is False for check in exchanged.checks if " faster of each two endpoints " in check["text"]),
            "... and not with TCP and the handler exchanged", str(exchanged.checks))
     thread = [check["agrees"] for check in exchanged.checks if "second thread" in check["text"]]
-    expect(thread == [False] and "changes threads 2.0 times" in exchanged.why, "... whose second thread explains nothing then", f"{thread} {exchanged.why}")
+    expect(thread == [False] and "switches threads 2.0 times" in exchanged.why, "... whose second thread explains nothing then", f"{thread} {exchanged.why}")
 
 
 def namespace_of(pid):
@@ -216,7 +216,7 @@ def check_kill(word, rung):
 
 check_statements()
 check_order()
-check_judge()
+check_verdicts()
 with tempfile.TemporaryDirectory() as work:
     check_report(work)
     check_virtio(work)

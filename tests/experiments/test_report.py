@@ -116,7 +116,7 @@ def check_verdict(name, document, text):
         wanted = "unclear"
     marked = [f"● {'○ (%s) ' % labs.AGREES[check['by_figures']] if check['across'] and jumped else ''}{shown(check['text'])}" for check in bearing]
     expect(all(words in text for words in marked), f"{name}: the checks that bear its answer are marked", str([words for words in marked if words not in text]))
-    marked = bool(re.search("Of the [0-9]+ checks that the answer stands on, |Of all [0-9]+ checks of the chapter, ", text[max(0, text.find(shown(document["answer"])) - 2000):text.find(shown(document["answer"]))]))
+    marked = bool(re.search("Of the [0-9]+ checks that the answer rests on, |Of all [0-9]+ checks of the chapter, ", text[max(0, text.find(shown(document["answer"])) - 2000):text.find(shown(document["answer"]))]))
     expect(document["verdict"] == wanted and (marked or wanted != "contradicted"), f"{name}: its answer is marked {wanted}", document["verdict"])
 
 
@@ -174,7 +174,7 @@ def check_machine(out, text):
            "and other activity on it", str(data["disturbed"]))
     lines = [experiment["line_ns"] for experiment in data["experiments"].values()]
     jumped = sum(line is not None and line[1] > labs.JUMP * line[0] for line in lines)
-    expect(text.count("Meanwhile a cache line's time between the cores jumped") == jumped and ("Experiments that met a jump" in text) == (jumped > 0),
+    expect(text.count("During this chapter the cache-line time between the cores jumped") == jumped and ("Experiments with a jump" in text) == (jumped > 0),
            "and during which experiments a cache line's time jumped", str(lines))
 
 
@@ -342,15 +342,15 @@ def check_jumps():
     section.compare("a time", "2", "1", False, bears=True, across=True)
     section.check(False, "A count.", bears=True)
     section.check(True, "A sum.")
-    for line, counts, row, words in ((None, [1, 2, 0], "NO", "Of the 2 checks that the answer stands on, 2 say NO: a time: 2; published 1. A count. Of all 3 checks of the chapter, 2 say NO and 1 yes."),
-                                     ([66, 350], [1, 1, 1], "unclear", "Of the 2 checks that the answer stands on, 1 says NO: A count.")):
+    for line, counts, row, words in ((None, [1, 2, 0], "NO", "Of the 2 checks that the answer rests on, 2 say NO: a time: 2; published 1. A count. Of all 3 checks of the chapter, 2 say NO and 1 yes."),
+                                     ([66, 350], [1, 1, 1], "unclear", "Of the 2 checks that the answer rests on, 1 says NO: A count.")):
         section.line_ns = line
         found = section.counts(), section.compared_rows()[0][-1], section.contradiction()
         expect(found == (counts, row, words), f"what checks say: {line}", str(found))
     other = labs.Section("name", "title", "question")
     other.answer, other.line_ns = "Answer.", [66, 350]
     other.check(True, "a time", bears=True, across=True)
-    expect(other.answer_text() == "Answer. (Of the 1 checks that this stands on, 1 cannot tell, because a cache line's time jumped.)", "an answer that a jump makes unclear", other.answer_text())
+    expect(other.answer_text() == "Answer. (1 of the 1 checks that this rests on is unclear because the cache-line time jumped.)", "an answer that a jump makes unclear", other.answer_text())
     expect([check["agrees"] for check in section.checks_document()] == [None, False, True] and [check["by_figures"] for check in section.checks_document()] == [False, False, True],
            "... and what their figures say")
     expect(labs.short("Short.") == "Short." and labs.short("a b: " + 30 * "word, 1 ", 40) == "a b: word, 1 word, 1 word, 1 word, 1 ...", "a text is shortened", labs.short("a b: " + 30 * "word, 1 ", 40))
@@ -385,7 +385,7 @@ def cut_short(build, out):
         told = job.stderr.readline()
         job.send_signal(signal.SIGINT)
         output, errors = job.communicate()
-    words = f"1 of {len(NAMES)} experiments were made; missing: {', '.join(NAMES[1:])}"
+    words = f"1 of {len(NAMES)} experiments are complete; missing: {', '.join(NAMES[1:])}"
     expect(told.startswith(f"report: {NAMES[0]}, 1 of {len(NAMES)}: "), "its progress", told)
     expect(job.returncode == 1 and f"CUT SHORT: {words}" in output and "Traceback" not in errors,
            "a report that is cut short", f"{job.returncode} {output} {errors}")

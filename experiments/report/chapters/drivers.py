@@ -22,7 +22,7 @@ SECONDS = 0.5
 
 def run(lab):
     section = labs.Section(
-        "drivers", "Drivers that sleep, poll, or both", "What does a driver that never sleeps gain, and what does it use up?", across=True
+        "drivers", "Drivers that sleep, poll, or both", "What does a driver that never sleeps gain, and what does it cost?", across=True
     )
     repeats = lab.repeats
     rows = section.data["rows"] = [{"driver": driver, "interval_us": interval, "runs": []}
@@ -34,15 +34,14 @@ def run(lab):
             lab.progress((turn + (number + 1) / len(rows)) / repeats)
     polled = of({"runs": [run for row in rows if row["driver"] == "poll" for run in row["runs"]]}, "processor_percent")
     if polled["low"] < 190:
-        lab.disturbed.append(f"two drivers that poll got only {labs.spread(polled, 0)} % of a processor instead of 200")
+        lab.disturbed.append(f"two polling drivers got only {labs.spread(polled, 0)} % of a processor instead of 200")
     section.text(
-        f"Pings at an interval, between two processes{f', {lab.apart()}' if lab.far else ' over virtio'}. Processor time is that of both "
-        "together, of all their threads, "
-        "as the operating system counts it, while pings are under way: 200 % are two processors."
+        f"Pings at a fixed interval between two processes{f', {lab.apart()}' if lab.far else ' over virtio'}. Processor time is the operating "
+        "system's count for all threads of both processes, while pings are in progress: 200 % means two processors."
     )
     section.table(
         "Round trips in microseconds, and processor time of both ends",
-        ("interval, driver", "median", "99 %", "processor time", "switches for each ping"), [table_row(row) for row in rows],
+        ("interval, driver", "median", "99 %", "processor time", "switches per ping"), [table_row(row) for row in rows],
     )
     answer(section, rows)
     section.plot("Latency against processor time, one point per interval.", lambda axes: plot(axes, rows),
@@ -52,12 +51,12 @@ def run(lab):
 
 
 def measure(lab, driver, interval_us):
-    """As ping; a machine that is busy elsewhere may give the processes so little time that no ping is answered."""
+    """Pings, and again for longer if no ping is answered: a busy machine may give the processes too little time."""
     for attempt in range(ATTEMPTS):
         result = ping(lab, driver, interval_us, lab.rounds(SECONDS, SECONDS / 4) * 2**attempt)
         if result is not None:
             return result
-    raise labs.Failed(f"icmptest --driver {driver}: no ping was answered, {ATTEMPTS} times")
+    raise labs.Failed(f"icmptest --driver {driver}: no ping was answered in {ATTEMPTS} attempts")
 
 
 ANSWERER = os.path.join(labs.ROOT, "graphs", "icmptest.dot")
@@ -67,7 +66,7 @@ ADDRESS = "10.77.0.2"
 
 @contextlib.contextmanager
 def answering(lab, driver):
-    """The host that answers on the other machine, if there is one: its process there. Without: icmptest starts it."""
+    """Runs the answering host on the other machine and yields its process id there; on one machine yields None: icmptest starts the host."""
     if lab.far is None:
         yield None
         return
@@ -82,16 +81,16 @@ def answering(lab, driver):
 
 
 def used(lab, pid, there):
-    """What all that pings and answers has used so far, on each machine."""
+    """Returns what the pinging and the answering process have used so far, by machine."""
     return [spent.of(pid), *([json.loads(lab.far.output(shlex.join(["python3", SPENT, str(there)])))] if there else [])]
 
 
-def in_a_second(before, after, key):
+def per_second(before, after, key):
     return sum((b[key] - a[key]) / (b["at_s"] - a["at_s"]) for a, b in zip(before, after))
 
 
 def ping(lab, driver, interval_us, seconds):
-    """Pings until it is enough; what is used up is counted from when they are under way. None: no ping was answered."""
+    """Pings for this many seconds, and counts what is used once pings are in progress. Returns None if no ping was answered."""
     with answering(lab, driver) as there, tempfile.NamedTemporaryFile("r", suffix=".json") as file:
         command = [os.path.join(lab.build, "icmptest"), *((ADDRESS, *lab.far.of_end(0)) if there else ()), "--driver", driver, "--interval",
                    f"{interval_us}us", "--count", "0", "--timeout", f"{min(3000000, 3000 * interval_us)}us", "--quiet", "--json", file.name]
@@ -101,24 +100,24 @@ def ping(lab, driver, interval_us, seconds):
             time.sleep(seconds)
             after = used(lab, process.pid, there)
             process.send_signal(signal.SIGINT)
-            _, said = process.communicate()
-        if process.returncode == 1 and not said.strip():
+            _, errors = process.communicate()
+        if process.returncode == 1 and not errors.strip():
             return None
         if process.returncode != 0:
-            raise labs.Failed(f"{' '.join(command)}: exit status {process.returncode}: {said.strip()}")
+            raise labs.Failed(f"{' '.join(command)}: exit status {process.returncode}: {errors.strip()}")
         result = json.load(file)
     return {
         "p50_us": result["rtt_ns"]["p50"] / 1000, "p99_us": result["rtt_ns"]["p99"] / 1000, "lost": result["lost"],
-        "processor_percent": 100 * in_a_second(before, after, "time_s"),
-        "switches": in_a_second(before, after, "switches") * interval_us / 1e6,
+        "processor_percent": 100 * per_second(before, after, "time_s"),
+        "switches": per_second(before, after, "switches") * interval_us / 1e6,
     }
 
 
 def answer(section, rows):
     asleep, polling = ({key: of(row, key)["median"] for key in ("p50_us", "processor_percent")} for row in rows[:len(DRIVERS):2])
     section.answer = (
-        f"With a ping each {interval_text(rows[0])}, a round trip between drivers that poll takes {polling['p50_us']:.1f} us instead of "
-        f"{asleep['p50_us']:.1f}, and {polling['processor_percent']:.0f} % of a processor instead of {asleep['processor_percent']:.0f}."
+        f"With a ping every {interval_text(rows[0])}, a round trip between polling drivers takes {polling['p50_us']:.1f} us instead of "
+        f"{asleep['p50_us']:.1f}, and uses {polling['processor_percent']:.0f} % of a processor instead of {asleep['processor_percent']:.0f}."
     )
 
 
@@ -154,7 +153,7 @@ def assess(section, rows):
         mine = {row["driver"]: row for row in rows if row["interval_us"] == interval}
         trips = {driver: of(mine[driver], "p50_us") for driver in DRIVERS}
         times = {driver: of(mine[driver], "processor_percent") for driver in DRIVERS}
-        words = f"A ping each {interval_text(mine['poll'])}"
+        words = f"A ping every {interval_text(mine['poll'])}"
         section.check(
             trips["poll"]["high"] < trips["interrupt"]["low"] and times["interrupt"]["high"] < times["poll"]["low"],
             f"{words}: polling takes {labs.spread(trips['poll'])} us instead of {labs.spread(trips['interrupt'])}, for "
@@ -165,5 +164,5 @@ def assess(section, rows):
         section.check(
             near.all_of(saved.values()),
             f"{words}: an adaptive driver takes {labs.spread(trips['adaptive'])} us for {labs.spread(times['adaptive'], 0)} % of a processor: less time than "
-            "one that sleeps, less of a processor than one that polls.",
+            "a sleeping one, less of a processor than a polling one.",
         )

@@ -1,8 +1,8 @@
-"""endpoints.py - where the ends of a round trip stand: the tables of Bjorndalen, Anshus, Vinter and Larsen (2000)."""
+"""endpoints.py - where the endpoints of a round trip run: the tables of Bjorndalen, Anshus, Vinter and Larsen (2000)."""
 import lab as labs
 import near
 
-# (min, max, mean): us alone, us beside a computation, the computation's seconds; then messages a second
+# (min, max, mean): us alone, us beside a computation, the computation's seconds; then messages per second
 PUBLISHED = {
     "tcp": {32: ((187, 189, 188), (231, 441, 286), (19, 23, 21), 3494), 1024: ((384, 385, 384), (387, 467, 427), (16, 16, 16), 2341)},
     "udp": {32: ((141, 142, 141), (145, 291, 202), (23, 26, 24), 4950), 1024: ((339, 340, 339), (423, 921, 598), (16, 16, 16), 1671)},
@@ -15,37 +15,37 @@ PUBLISHED = {
 }
 PUBLISHED_ALONE_S = 13.4  # the computation
 USER = ("tcp", "udp", "packet", "user", "static")
-ORDERS = ("one end takes less if its slowest run is faster than the other's fastest, and carries more round trips if they are more by "
-          f"{near.NEAR:.0%}; otherwise a pair is unclear. NO: a pair is reversed; unclear: one is unclear, and none reversed")
-STATED = (f"times: yes or NO if the ranges of the five runs do not overlap; a ratio of means beside another: unclear if it misses by less than {near.NEAR:.0%}")
-BEARING = 4  # statements of the shorter message that bear the answer, which says the same: they are the first
+ORDERS = ("an endpoint takes less if its slowest run is faster than the other's fastest, and carries more round trips if it carries "
+          f"{near.NEAR:.0%} more; otherwise the pair is unclear. NO if a pair is reversed; unclear if one is unclear and none is reversed")
+STATED = (f"times: yes or NO if the ranges of the five runs do not overlap; ratios of means: unclear if one misses the other by less than {near.NEAR:.0%}")
+BEARING = 4  # the answer rests on the first statements, which are on the shorter message and state the same
 
 
 def run(lab):
     section = labs.Section(
-        "endpoints", "Where the ends stand",
-        "What does a simpler protocol save, what does it save to move the ends of a message from a user's process into the kernel and "
-        "into the interrupt handler, and what do both do to a computation on the same processor?", across=True)
+        "endpoints", "Where the endpoints run",
+        "What does a simpler protocol save, what is saved by moving the endpoints from a user process into the kernel or the interrupt "
+        "handler, and how do both affect a computation on the same processor?", across=True)
     section.data = lab.script("endpoints/ladder.py", "--cores", lab.cores, *(lab.far.options() if lab.far else ()),
                               *(("--links", "cable", "--sizes", "32", "--rounds", str(lab.rounds(0, 100)), "--seconds",
                                  str(lab.rounds(0, 0.1))) if lab.quick else ()))
     cable = (f"use the same link, {lab.far.links[0]}, between {lab.far.ends}. " if lab.far else
-             "stand on the same cable, a veth between two network namespaces, by its packet sockets: beneath each host's driver lies what is beneath the socket of the "
-             "row \"packet socket\", where the paper's driver had the card. ")
+             "use the same cable, a veth between two network namespaces, through its packet sockets: each host's driver runs on what the socket of the "
+             "row \"packet socket\" runs on, where the paper's driver had the card. ")
     section.text(
-        "J. M. Bjørndalen, O. J. Anshus, B. Vinter and T. Larsen asked it in 2000 (\"The Latency of User-to-User, Kernel-to-Kernel "
-        "and Interrupt-to-Interrupt Level Communication\"). One message goes to and fro between two programs. Linux's sockets block; "
+        "J. M. Bjørndalen, O. J. Anshus, B. Vinter and T. Larsen asked this in 2000 (\"The Latency of User-to-User, Kernel-to-Kernel "
+        "and Interrupt-to-Interrupt Level Communication\"). One message bounces between two programs. Linux's sockets block; "
         f"hosts with pingpong on LLP {cable}"
         "In the rows "
-        "of Linux a program in its kernel sends the message back, and the other end is a packet socket's. "
-        + ("" if lab.far else "Over virtio nothing of Linux's network is beneath them. ") + "A figure is the mean of the averages of five runs, of "
-        f"{section.data['rounds']} round trips each, in brackets the least and the greatest, as the paper has them: the range of five, and not of six "
-        "as in other chapters. The paper's computation was repeated five times; here one is timed in five parts, and each part is shown as long as "
-        "the whole would take. The rate beside it is of all round trips meanwhile, in brackets of the slowest and the fastest run of "
-        f"{section.data['rounds'] // 2} or more. JSON has each average.")
-    section.picture("Where the ends of LLP stand (the paper's figure 1)", "pingpong.dot", {
+        "of Linux's kernel, a program there sends the message back, and the other endpoint is a packet socket. "
+        + ("" if lab.far else "Over virtio nothing of Linux's network is beneath the hosts. ") + "A figure is the mean of the averages of five runs of "
+        f"{section.data['rounds']} round trips each, with the lowest and the highest in brackets, as in the paper: a range of five, not of six "
+        "as in other chapters. The paper's computation was repeated five times; here one is timed in five parts, and each part is scaled to "
+        "the whole. The rate beside it is that of all round trips during the computation, with the slowest and the fastest run of "
+        f"{section.data['rounds'] // 2} or more in brackets. The JSON has each average.")
+    section.picture("Where LLP's endpoints run (the paper's figure 1)", "pingpong.dot", {
         ("pingpong", "llp"): ("here a thread takes over: an application's or the kernel's", True),
-        ("eth", "port"): ("the driver, which comes up to here, or in the handler's row to the top", False)})
+        ("eth", "port"): ("the driver runs up to here, or in the handler's row to the top", False)})
     is_whole = set(PUBLISHED) <= set(section.data["cable"])
     for name, where in (("cable", "over the cable"), ("virtio", "over virtio")):
         if section.data[name]:
@@ -59,10 +59,10 @@ def run(lab):
         assess(section)
     else:
         section.answer = f"Not measured here: {', '.join(section.data['missing'])}."
-        section.compare("What the paper states of its ends", "not measured", "statements, and each end's part of TCP's round trip",
+        section.compare("What the paper states about its endpoints", "not measured", "statements, and each endpoint's share of TCP's round trip",
                         f"missing: {', '.join(rung for rung in PUBLISHED if rung not in section.data['cable'])}")
     for size in set(PUBLISHED["tcp"]) - set(section.data["sizes"]):
-        section.compare(f"Messages of {size} bytes (tables 3, 4 and 6)", "not measured", "every end, alone and beside a computation",
+        section.compare(f"Messages of {size} bytes (tables 3, 4 and 6)", "not measured", "every endpoint, alone and beside a computation",
                         "a quick report leaves them out")
     return section
 
@@ -79,14 +79,14 @@ def of_three(three):
 
 
 def computed(section, cell):
-    """Slowdown of the computation, round trips a second, and us lost to each."""
+    """Returns the slowdown of the computation, round trips per second, and us lost to each."""
     alone_s = labs.median(section.data["computation_s"])
     per_second = 1e9 / cell["disturbing"]["mean"]
     return cell["computation_s"] / alone_s, per_second, 1e6 * (cell["computation_s"] - alone_s) / (cell["computation_s"] * per_second)
 
 
 def took(section, cell):
-    """The computation's seconds, in how many times as long as alone, and round trips a second, in words: each with the least and the greatest."""
+    """Returns as text, each with its range: the computation's seconds, the same relative to alone, and round trips per second."""
     alone_s = labs.median(section.data["computation_s"])
     seconds = {"median": cell["computation_s"], "low": min(cell["computations_s"]), "high": max(cell["computations_s"])}
     rate = {name: 1e9 / cell["disturbing"][key] for name, key in (("median", "mean"), ("low", "max"), ("high", "min"))}
@@ -106,61 +106,61 @@ def published_computed(rung, size):
 
 def tables(section, name, where, is_whole):
     rows = section.data[name]
-    none = "" if len(set(rows) & set(PUBLISHED)) > 1 else "fewer than two of the published ends were measured"
-    faster = "which of every two ends is faster, alone, awake and beside the computation"
-    carries = "which of every two ends carries more round trips a second"
+    none = "" if len(set(rows) & set(PUBLISHED)) > 1 else "fewer than two of the published endpoints were measured"
+    faster = "for each pair of endpoints, which is faster alone, with cores kept awake, and beside the computation"
+    carries = "for each pair of endpoints, which carries more round trips per second"
     if is_whole:
-        faster += "; each end's part of TCP's round trip; the paper's statements"
+        faster += "; each endpoint's share of TCP's round trip; the paper's statements"
         carries += "; how many times as long the computation takes; the paper's statements"
     for number, size in enumerate(section.data["sizes"]):
         section.table(
-            f"Bjørndalen's tables {1 + 2 * number} and {2 + 2 * number}, {where}: microseconds a round trip of {size} bytes",
-            ("ends", "alone", "beside a computation", "alone, cores kept awake", "published, alone", "published, beside"),
+            f"Bjørndalen's tables {1 + 2 * number} and {2 + 2 * number}, {where}: microseconds per round trip of {size} bytes",
+            ("endpoint", "alone", "beside a computation", "alone, cores kept awake", "published, alone", "published, beside"),
             [(row["title"], us(row[str(size)]["alone"]), us(row[str(size)].get("computing")), us(row[str(size)]["awake"]),
               *(of_three(PUBLISHED[rung][size][i]) if rung in PUBLISHED else "-" for i in (0, 1))) for rung, row in rows.items()],
-            checked="" if none else f"{faster}; not the times themselves, of another machine", unchecked=none)
+            checked="" if none else f"{faster}; not the times themselves, which are another machine's", unchecked=none)
         section.table(
             f"Bjørndalen's table {5 + number}, {where}: the computation beside round trips of {size} bytes; alone it takes "
             f"{labs.spread(labs.interval(section.data['computation_s']), 2)} seconds (published: {PUBLISHED_ALONE_S})",
-            ("ends", "seconds", "times as long as alone", "round trips a second", "us lost to each", "published: seconds", "times, from these", "a second", "us lost, from these"),
+            ("endpoint", "seconds", "times as long as alone", "round trips per second", "us lost to each", "published: seconds", "times, derived", "per second", "us lost, derived"),
             [(row["title"], *took(section, row[str(size)]), f"{computed(section, row[str(size)])[2]:.1f}",
               *((*published_took(rung, size), f"{published_computed(rung, size)[2]:.1f}") if rung in PUBLISHED else ("-",) * 4))
              for rung, row in rows.items() if "disturbing" in row[str(size)]],
-            checked="" if none else f"{carries}; not the rates and times themselves, of another machine", unchecked=none)
+            checked="" if none else f"{carries}; not the rates and times themselves, which are another machine's", unchecked=none)
 
 
 def explain_placement(section):
-    """Why the times of a thread of NAPI are not of one thing."""
+    """Adds a text on why the times of threaded NAPI mix two cases."""
     cells = [section.data["cable"].get("napi", {}).get(str(size)) for size in section.data["sizes"]]
     if not all(cells):
         return
-    told = " and ".join(f"from {min(found) / 1000:.1f} to {max(found) / 1000:.1f} us {words}" for key, words in (("alone", "alone"), ("awake", "with cores kept awake"))
+    ranges = " and ".join(f"from {min(found) / 1000:.1f} to {max(found) / 1000:.1f} us {words}" for key, words in (("alone", "alone"), ("awake", "with cores kept awake"))
                         for found in [[ns for cell in cells for ns in cell[key]["averages_ns"]]])
     section.text(
-        f"The row of threaded NAPI is of two things: its thread is the kernel's, which puts it on either core, and on the client's no other core has to be woken for an answer. "
-        f"Averages of its runs, of all lengths, are {told}; which core a run had is not known, so a longer message may take less. The row tells nothing of its level, and no check rests on it.")
+        f"The row of threaded NAPI mixes two cases: the kernel places its thread on either core, and on the client's core no other core has to be woken for an answer. "
+        f"The averages of its runs, over all lengths, are {ranges}. The core of a run is not known, so a longer message may take less time. The row shows nothing about its level, and no check rests on it.")
 
 
 def virtual(section, lab):
-    """The machines of 2000 on virtual time."""
+    """Adds the machines of 2000 on virtual time."""
     section.data["model"] = model = lab.script("endpoints/machines.py")
     costs = model["costs_ns"]
     section.text(
-        "The paper's machines in the simulator, on a hub of 100 Mb/s. Four costs are found from the round trips of 32 bytes: an interrupt "
+        "The simulator has the paper's machines on a hub of 100 Mb/s. Four costs are fitted to the round trips of 32 bytes: an interrupt "
         f"takes {costs['interrupt'] / 1000:.1f} us, a wake-up {costs['thread_switch'] / 1000:.1f}, a user's crossing {costs['up'] / 1000:.1f}, "
         f"a new buffer {costs['user'] / 1000:.1f} more. A copy of 1 KB takes the published {costs['copy'] / 1000:.1f}. Round trips of "
-        f"1,024 bytes follow from these and the hub's rate. {longer_by(model)}. In the model nothing is copied between the handler and the kernel level; the paper's "
-        "24 us there are more than its own time of a copy explains.")
+        f"1,024 bytes follow from these and the hub's rate. {longer_by(model)}. The model copies nothing between the handler and the kernel level; the paper's "
+        "24 us there are more than its own copying time explains.")
     section.table(
-        "The machines of 2000 on virtual time: microseconds a round trip",
-        ("ends", "bytes", "here", "published", "error"),
+        "The machines of 2000 on virtual time: microseconds per round trip",
+        ("endpoint", "bytes", "here", "published", "error"),
         [(row["title"], str(row["size"]), f"{row['us']:.1f}{', fitted' if row['fitted'] else ''}", str(row["published_us"]),
           f"{100 * (row['us'] / row['published_us'] - 1):.1f} %") for row in model["rows"]],
-        unchecked="the round trips of 32 bytes are fitted, and what 1,024 bytes add is given: the time on the wire by its rate, and the published time of a copy, four times")
+        unchecked="the round trips of 32 bytes are fitted, and the extra time of 1,024 bytes is given: the time on the wire by its rate, and four times the published time of a copy")
 
 
 def longer_by(model):
-    """What longer messages add at each level, in words."""
+    """Returns a text on how much longer the longer messages take at each level."""
     times = {(row["end"], row["size"]): row for row in model["rows"]}
     short, long = min(row["size"] for row in model["rows"]), max(row["size"] for row in model["rows"])
 
@@ -172,13 +172,13 @@ def longer_by(model):
     return f"They take longer than those of {short} bytes by " + ", ".join(f"{us:.0f} us (published {was}) {words}" for words, us, was in levels)
 
 
-# ---- which end is faster ----
+# ---- which endpoint is faster ----
 
 
 def order(here, then):
     """
-    Of every two ends, whether the one that took less then, takes less here. here: {rung: (low, high)}, then: {rung: us}.
-    Returns (verdict, pairs that agree, pairs that are the other way round, pairs whose intervals overlap).
+    Checks for each pair of endpoints whether the one that took less then takes less here. here: {rung: (low, high)}, then: {rung: us}.
+    Returns (verdict, pairs that agree, pairs that are reversed, pairs whose intervals overlap).
     """
     rungs = [rung for rung in then if rung in here]
     found = {True: [], False: [], None: []}
@@ -191,7 +191,7 @@ def order(here, then):
 
 
 def check_orders(section, name, where):
-    """Tables 1 to 6: an interval is of a run's averages; a rate's, which is of many short ones, as much as repeated rates differ by."""
+    """Checks tables 1 to 6. A time's interval spans the averages of its runs; a rate's, the mean of many short runs, is as wide as repeated rates differ."""
     rows = {rung: row for rung, row in section.data[name].items() if rung in PUBLISHED}
     if len(rows) < 2:
         return
@@ -199,10 +199,10 @@ def check_orders(section, name, where):
         cells = {rung: row[str(size)] for rung, row in rows.items()}
         for key, words, of in (("alone", "alone", 0), ("awake", "alone, cores kept awake", 0), ("computing", "beside a computation", 1)):
             then = {rung: PUBLISHED[rung][size][of][2] for rung in rows}
-            check_order(section, f"{where}, {size} bytes, {words}: the faster of every two ends is the published one",
+            check_order(section, f"{where}, {size} bytes, {words}: the faster of each two endpoints is the published one",
                        {rung: (cell[key]["min"], cell[key]["max"]) for rung, cell in cells.items()}, then, f"{order_text(then)} us")
         then = {rung: PUBLISHED[rung][size][3] for rung in rows}
-        check_order(section, f"{where}, {size} bytes, beside a computation: of every two ends, the one with more round trips a second is the published one",
+        check_order(section, f"{where}, {size} bytes, beside a computation: of each two endpoints, the one with more round trips per second is the published one",
                    {rung: (cell["disturbing"]["mean"], cell["disturbing"]["mean"] * (1 + near.NEAR)) for rung, cell in cells.items()},
                    {rung: 1 / rate for rung, rate in then.items()}, order_text(then))
 
@@ -222,7 +222,7 @@ def check_order(section, words, here, then, published_words):
 
 
 def measured(section):
-    """{rung: {size: (alone, beside, (slowdown, round trips a second, us lost))}}, the first two as (min, max, mean) in microseconds."""
+    """Returns {rung: {size: (alone, beside, (slowdown, round trips per second, us lost))}}, the first two as (min, max, mean) in microseconds."""
     def three(cell):
         return tuple(cell[key] / 1000 for key in ("min", "max", "mean"))
 
@@ -232,12 +232,12 @@ def measured(section):
 
 
 def published():
-    """The published figures, in the form of measured()."""
+    """Returns the published figures, in the form of measured()."""
     return {rung: {size: (cells[size][0], cells[size][1], published_computed(rung, size)) for size in cells} for rung, cells in PUBLISHED.items()}
 
 
 def less(one, other):
-    """Whether one (min, max, mean) is less than another; None: they overlap."""
+    """Returns whether one (min, max, mean) is less than another; None: they overlap."""
     return True if one[1] < other[0] else False if one[0] > other[1] else None
 
 
@@ -246,17 +246,17 @@ def minus(one, other):
 
 
 def at_most(one, other):
-    """Whether one ratio does not exceed another; None: it does, by too little to tell."""
+    """Returns whether one ratio is at most another; None: it exceeds the other by too little to decide."""
     return True if one <= other else None if one <= (1 + near.NEAR) * other else False
 
 
 def below(one, other):
-    """Whether one ratio is less than another; None: they differ too little to tell."""
+    """Returns whether one ratio is less than another; None: they differ by too little to decide."""
     return True if (1 + near.NEAR) * one < other else False if one > (1 + near.NEAR) * other else None
 
 
 def statements(figures):
-    """The paper's statements, tested on these figures: [(statement, evidence, whether it holds)]."""
+    """Tests the paper's statements on these figures. Returns [(statement, evidence, whether it holds)]."""
     short, *long = sorted(figures["tcp"])
     found = of_size(figures, short) + varies(figures, short)
     if long:
@@ -265,7 +265,7 @@ def statements(figures):
 
 
 def of_size(figures, size):
-    """What the paper says of each size."""
+    """Tests the statements about each size."""
     alone = {rung: cells[size][0] for rung, cells in figures.items()}
     slowdown, per_second = ({rung: cells[size][2][i] for rung, cells in figures.items()} for i in range(2))
     best = alone[min(USER, key=lambda rung: alone[rung][2])]
@@ -275,40 +275,40 @@ def of_size(figures, size):
     was = PUBLISHED["handler"][size][3] / PUBLISHED["tcp"][size][3]
     then = {rung: published_computed(rung, size)[0] for rung in figures}
     off = [rung for rung in figures if not near.near(near.exactly(slowdown[rung]), then[rung])]
-    told = ", ".join(f"{rung} {slowdown[rung]:.2f}" for rung in figures) + " times as long"
+    slowdowns = ", ".join(f"{rung} {slowdown[rung]:.2f}" for rung in figures) + " times as long"
     return [(f"{size} bytes: {words}", evidence, agrees) for words, evidence, agrees in (
-        ("a simpler protocol saves more than the place of its ends does.", f"{protocol[2]:.0f} and {place[2]:.0f} us",
+        ("a simpler protocol saves more than moving its endpoints.", f"{protocol[2]:.0f} and {place[2]:.0f} us",
          near.all_of((less(place, protocol), less(alone["handler"], best)))),
         ("a round trip in the handler is shorter than at the kernel level, and that is shorter than any at user level.",
          f"{alone['handler'][2]:.0f}, {alone['kernel'][2]:.0f} and {best[2]:.0f} us",
          near.all_of((less(alone["handler"], alone["kernel"]), less(alone["kernel"], best)))),
-        ("TCP and the handler disturb a computation least.", told,
+        ("TCP and the handler disturb a computation least.", slowdowns,
          at_most(max(slowdown["tcp"], slowdown["handler"]), min(slowdown[rung] for rung in others))),
-        (f"meanwhile the handler carries as many times TCP's messages as it did then, within {near.NEAR:.0%}.", f"{gain:.1f} times", near.near(near.exactly(gain), was)),
-        (f"each end slows a computation, which is timed once, down as much as it did then, within {near.NEAR:.0%}.",
-         f"{told}{'; not ' * bool(off)}{', '.join(off)}", not off),
-        ("packet sockets disturb it most.", f"{slowdown['packet']:.2f} times as long, others at most "
+        (f"beside a computation, the handler carries the same multiple of TCP's messages as in 2000, within {near.NEAR:.0%}.", f"{gain:.1f} times", near.near(near.exactly(gain), was)),
+        (f"each endpoint slows a computation, which is timed once, as much as in 2000, within {near.NEAR:.0%}.",
+         f"{slowdowns}{'; not ' * bool(off)}{', '.join(off)}", not off),
+        ("packet sockets disturb a computation most.", f"{slowdown['packet']:.2f} times as long, others at most "
          f"{max(slowdown[rung] for rung in figures if rung != 'packet'):.2f}",
          at_most(max(slowdown[rung] for rung in figures if rung != "packet"), slowdown["packet"])),
     )]
 
 
 def spreads(figures, size):
-    """How many times the shortest average the longest one is, beside a computation, and that in words."""
+    """Returns the longest average relative to the shortest, beside a computation, and a text on it."""
     beside = {rung: cells[size][1][1] / cells[size][1][0] for rung, cells in figures.items()}
-    return beside, ", ".join(f"{rung} {beside[rung]:.2f}" for rung in figures) + " times from the shortest to the longest average"
+    return beside, ", ".join(f"{rung} {beside[rung]:.2f}" for rung in figures) + " (longest average / shortest)"
 
 
 def varies(figures, size):
-    beside, told = spreads(figures, size)
+    beside, evidence = spreads(figures, size)
     simpler = [beside[rung] for rung in ("packet", "user", "static")]
-    return [(f"{size} bytes: beside a computation, round trips vary most by TCP and UDP, less by simpler protocols, and least in the kernel and the handler.",
-             told, near.all_of((below(max(simpler), min(beside["tcp"], beside["udp"])), below(max(beside["kernel"], beside["handler"]), min(simpler)))))]
+    return [(f"{size} bytes: beside a computation, round trips vary most over TCP and UDP, less over simpler protocols, and least in the kernel and the handler.",
+             evidence, near.all_of((below(max(simpler), min(beside["tcp"], beside["udp"])), below(max(beside["kernel"], beside["handler"]), min(simpler)))))]
 
 
 def varies_long(figures, size):
-    beside, told = spreads(figures, size)
-    return [(f"{size} bytes: beside a computation, round trips vary less by LLP than by Linux's sockets.", told,
+    beside, evidence = spreads(figures, size)
+    return [(f"{size} bytes: beside a computation, round trips vary less over LLP than over Linux's sockets.", evidence,
              below(max(beside[rung] for rung in ("user", "static", "kernel", "handler")), min(beside[rung] for rung in ("tcp", "udp", "packet"))))]
 
 
@@ -327,85 +327,85 @@ def longer(figures, short, long):
     ]
 
 
-def part_of_tcp(figures, rung, size):
-    """A round trip alone, as a part of TCP's: (low, high, of the means)."""
+def share_of_tcp(figures, rung, size):
+    """Returns a round trip alone, as a share of TCP's: (low, high, of the means)."""
     (low, high, mean), (tcp_low, tcp_high, tcp_mean) = figures[rung][size][0], figures["tcp"][size][0]
     return low / tcp_high, high / tcp_low, mean / tcp_mean
 
 
-def check_parts(section, here, then):
+def check_shares(section, here, then):
     for rung in PUBLISHED:
         if rung == "tcp":
             continue
-        verdicts, told, was = [], [], []
+        verdicts, found, was = [], [], []
         for size in here[rung]:
-            low, high, middle = part_of_tcp(here, rung, size)
-            published_part = part_of_tcp(then, rung, size)[2]
-            verdicts.append(near.near({"low": low, "high": high}, published_part))
-            told.append(f"{middle:.2f} ({low:.2f} to {high:.2f}) with {size} bytes")
-            was.append(f"{published_part:.2f}")
-        section.compare(f"{section.data['cable'][rung]['title']}: its round trip as a part of TCP's, within {near.NEAR:.0%}", ", ".join(told),
+            low, high, middle = share_of_tcp(here, rung, size)
+            published_share = share_of_tcp(then, rung, size)[2]
+            verdicts.append(near.near({"low": low, "high": high}, published_share))
+            found.append(f"{middle:.2f} ({low:.2f} to {high:.2f}) with {size} bytes")
+            was.append(f"{published_share:.2f}")
+        section.compare(f"{section.data['cable'][rung]['title']}: its round trip as a share of TCP's, within {near.NEAR:.0%}", ", ".join(found),
                         " and ".join(was), near.all_of(verdicts))
 
 
 def switches(cell):
-    """Of the server's threads, for each message."""
+    """Returns the switches of the server's threads per message."""
     server = cell["counts"]["server"]
     return server["process_switches"] / server["messages"]
 
 
 def why(rows, size, alone, awake):
-    """Why LLP is not to TCP what it was then."""
+    """Returns a text on why LLP compares with TCP otherwise than in 2000."""
     halting = alone["user"] - awake["user"], alone["tcp"] - awake["tcp"]
-    told = (f"Cores halt while idle: kept awake, LLP's round trip at user level takes {awake['user']:.0f} instead of {alone['user']:.0f} us, TCP's {awake['tcp']:.0f} "
+    text = (f"Idle cores halt: if kept awake, LLP's round trip at user level takes {awake['user']:.0f} instead of {alone['user']:.0f} us, TCP's {awake['tcp']:.0f} "
             f"instead of {alone['tcp']:.0f}. ")
     if awake["user"] <= awake["tcp"]:
-        return told
-    told += "So halting is not the whole reason. " if halting[0] > 0 else "So halting is not the reason. "
-    return told + (
-        f"A host here is a program on Linux's packet sockets, not in a card's interrupt handler: its driver is a thread that sleeps, and wakes the application's. "
-        f"So LLP's server changes threads {switches(rows['user'][size]['awake']):.1f} times for each message at user level and "
-        f"{switches(rows['handler'][size]['awake']):.1f} in the handler; a program that waits in a socket is woken once. Awake, the second thread at each end costs "
-        f"{awake['user'] - awake['handler']:.0f} us a round trip; in the handler it takes {awake['handler']:.0f}, a packet socket's program {awake['packet']:.0f}.")
+        return text
+    text += "Halting is therefore not the whole reason. " if halting[0] > 0 else "Halting is therefore not the reason. "
+    return text + (
+        f"A host here is a program on Linux's packet sockets, not in a card's interrupt handler: its driver is a thread that sleeps, and that wakes the application's. "
+        f"LLP's server switches threads {switches(rows['user'][size]['awake']):.1f} times per message at user level and "
+        f"{switches(rows['handler'][size]['awake']):.1f} in the handler; a program that waits in a socket is woken once. With cores kept awake, the second thread at each end costs "
+        f"{awake['user'] - awake['handler']:.0f} us per round trip; LLP takes {awake['handler']:.0f} in the handler, a packet socket's program {awake['packet']:.0f}.")
 
 
 def assess(section):
     here, then = measured(section), published()
     size = min(here["tcp"])
     tcp, best, handler = here["tcp"][size][0][2], min(here[rung][size][0][2] for rung in USER), here["handler"][size][0][2]
-    further = f"from there to the handler {best - handler:.0f} more (28)" if handler <= best else \
-        f"the handler takes {handler - best:.0f} more than that end (published: 28 less)"
+    further = f"moving from there to the handler saves {best - handler:.0f} more (28)" if handler <= best else \
+        f"the handler takes {handler - best:.0f} more than that endpoint (published: 28 less)"
     slowdown, per_second, _ = zip(*(here[rung][size][2] for rung in ("tcp", "handler")))
     section.answer = (
-        f"From TCP to the best end at user level {tcp - best:.0f} of {tcp:.0f} us are saved (published: 106 of 188), and {further}. Beside TCP a computation takes "
-        f"{slowdown[0]:.2f} times as long as alone, beside the handler {slowdown[1]:.2f} (published: 1.6 for both, less than for any other end), and the handler carries "
-        f"{per_second[1] / per_second[0]:.1f} times as many messages meanwhile (5.3).")
+        f"Moving from TCP to the best endpoint at user level saves {tcp - best:.0f} of {tcp:.0f} us (published: 106 of 188), and {further}. Beside TCP a computation takes "
+        f"{slowdown[0]:.2f} times as long as alone, beside the handler {slowdown[1]:.2f} (published: 1.6 for both, less than for any other endpoint); meanwhile the handler carries "
+        f"{per_second[1] / per_second[0]:.1f} times as many messages as TCP (5.3).")
     rows = section.data["cable"]
     alone, awake = ({rung: row[str(size)][key]["mean"] / 1000 for rung, row in rows.items()} for key in ("alone", "awake"))
     section.why = why(rows, str(size), alone, awake)
-    told_then = {words: text for words, text, _ in statements(then)}
+    evidence_then = {words: text for words, text, _ in statements(then)}
     for number, (words, text, agrees) in enumerate(statements(here)):
-        section.check(agrees, f"{words} Here {text}; published: {told_then[words]}.", bears=number < BEARING, rule=STATED)
-    check_parts(section, here, then)
+        section.check(agrees, f"{words} Here {text}; published: {evidence_then[words]}.", bears=number < BEARING, rule=STATED)
+    check_shares(section, here, then)
     if awake["user"] > awake["tcp"]:
         section.check(
             at_most(awake["handler"], awake["tcp"]),
-            f"What LLP at user level takes longer than TCP is due to a second thread, not to what is beneath: awake, LLP in the handler, without that thread, "
+            f"A second thread, not what is beneath, makes LLP at user level slower than TCP: with cores kept awake, LLP in the handler, without that thread, "
             f"takes no longer than TCP ({awake['handler']:.0f} and {awake['tcp']:.0f} us).")
     placed = [rung for rung in rows if rung != "napi"]  # its thread is on either core
     woken = [rung for rung in placed if awake[rung] < alone[rung]]
     section.text(
-        "A core that has nothing to do halts, and wakes more slowly than a busy one changes to another thread. With a program of idle "
-        f"priority on both, {len(woken)} of {len(placed)} round trips are shorter, from "
-        f"{alone['handler']:.0f} to {awake['handler']:.0f} us in the handler and from {alone['tcp']:.0f} to {awake['tcp']:.0f} by TCP.")
+        "An idle core halts, and waking it takes longer than switching threads on a busy one. With a program of idle "
+        f"priority on both cores, {len(woken)} of {len(placed)} round trips are shorter: from "
+        f"{alone['handler']:.0f} to {awake['handler']:.0f} us in the handler, and from {alone['tcp']:.0f} to {awake['tcp']:.0f} over TCP.")
     away = {rung: row[str(size)]["away_ns"] / 1000 for rung, row in rows.items() if "away_ns" in row[str(size)]}
     if {"xdp", "udp", "packet"} <= set(away):
         section.text(
-            f"One end alone in Linux's kernel: by generic XDP at the server a round trip takes {alone['xdp']:.1f} us, {alone['xdp'] / alone['udp']:.2f} "
-            f"of UDP's {alone['udp']:.1f}. The client's kernel tells when a message leaves it and when the answer comes: of UDP's round trip "
-            f"{away['udp']:.1f} us pass between, on the cable and at the server, of a packet socket's {away['packet']:.1f}, of XDP's "
-            f"{away['xdp']:.1f}. The rest is the client's, whatever answers.")
+            f"With only the server in Linux's kernel, as generic XDP, a round trip takes {alone['xdp']:.1f} us, {alone['xdp'] / alone['udp']:.2f} "
+            f"times UDP's {alone['udp']:.1f}. The client's kernel reports when a message leaves it and when the answer arrives. The time between, on the cable and "
+            f"at the server, is {away['udp']:.1f} us of UDP's round trip, {away['packet']:.1f} of a packet socket's, and "
+            f"{away['xdp']:.1f} of XDP's. The rest is the client's, whatever answers.")
     for row in section.data["floors"]:
         llp, dpdk = (labs.median(ns) / 1000 for ns in zip(*row["pairs"]))
-        section.text(f"With nothing beneath but DPDK (virtio, driver {row['driver']}, cores {row['cores']}), LLP's round trip in the handler "
-                     f"takes {llp:.2f} us, and {dpdk:.2f} where DPDK alone sends each frame back: {row['ratio']:.2f} times (medians of {len(row['pairs'])}, in turn).")
+        section.text(f"With only DPDK beneath (virtio, driver {row['driver']}, cores {row['cores']}), LLP's round trip in the handler "
+                     f"takes {llp:.2f} us, and {dpdk:.2f} if DPDK alone sends each frame back: {row['ratio']:.2f} times as long (medians of {len(row['pairs'])}, in turn).")

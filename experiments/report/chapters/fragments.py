@@ -1,4 +1,4 @@
-"""fragments.py - table 4: datagrams that are cut into fragments, and where they leave the driver."""
+"""fragments.py - table 4: fragmented datagrams, and where they leave the driver."""
 import lab as labs
 import published
 import trips
@@ -15,7 +15,7 @@ ROWS = {
 def run(lab):
     section = labs.Section(
         "fragments", "Fragmentation",
-        "Does interrupt protocol processing gain more where a message arrives in several frames?",
+        "Does interrupt protocol processing save more if a message arrives in several frames?",
     )
     found, together = trips.measure(
         lab,
@@ -27,14 +27,14 @@ def run(lab):
     lab.handoff_adds_us = together.saved_us(*(("ipp", handoff, 1, published.SIZES[0]) for handoff in ("client", "none")))
     section.text(
         "A datagram and its echo, over UDP, IP and an Ethernet with an MTU of 1500 bytes: 2000 bytes are two fragments, 4000 "
-        "three. One input thread in regular mode. In IPP the driver puts fragments together, and hands over (if at all) only "
-        "what is whole."
+        "three. Regular mode has one input thread. In IPP the driver reassembles fragments, and hands off (if anything) only "
+        "whole datagrams."
     )
     trips.both_times(section, found, together, "table 4", ROWS, published.SIZES, published.TABLE4)
     whole = ("ipp", "server", 1, published.SIZES[-1])
     section.picture(
-        f"Where messages of {labs.bytes_of(published.SIZES[-1])} leave the driver, handed off by the server: once a datagram, "
-        "whatever its fragments", "udptest.dot",
+        f"Where messages of {labs.bytes_of(published.SIZES[-1])} leave the driver if the server hands them off: one handoff per datagram, "
+        "however many fragments it has", "udptest.dot",
         {("udptest", "udp"): trips.handed(found, whole), ("eth", "port"): trips.frames(found, whole)},
     )
     trips.compare_saved(section, together, published.TABLE4, published.SIZES, ("regular", "-"), ("ipp", "none"),
@@ -47,17 +47,17 @@ def run(lab):
 
 
 def assess(section, apart, found):
-    """found: on one core."""
+    """Adds the answer and its checks. apart: the trips across cores or machines; found: those on one core."""
     first = published.SIZES[0]
     across = apart.saved_us(("regular", "-", 1, first), ("ipp", "none", 1, first))
     section.answer = (
-        f"On one core, with one input thread, {trips.answer_saved(found, published.TABLE4, published.SIZES, ('regular', '-'), ('ipp', 'none'))}: the paper calls that rather "
-        f"independent of the size; here it is up to {trips.most_saved(found, published.SIZES, ('regular', '-'), ('ipp', 'none'))['median']:.1f} times as much at one size as at another. With {apart.where} IPP without a handoff takes {labs.more_or_less(labs.negated(across))} than regular mode for {labs.bytes_of(first)}."
+        f"On one core, with one input thread, IPP saves {trips.answer_saved(found, published.TABLE4, published.SIZES, ('regular', '-'), ('ipp', 'none'))}. The paper calls the saving "
+        f"rather independent of the size; here the largest is {trips.most_saved(found, published.SIZES, ('regular', '-'), ('ipp', 'none'))['median']:.1f} times the smallest. With {apart.where}, IPP without a handoff takes {labs.more_or_less(labs.negated(across))} than regular mode for {labs.bytes_of(first)}."
     )
-    section.text("Three frames do not save three times as much as one: the one thread that works on the first fragment takes the others without another switch. The next "
-                 "experiment looks at that.")
+    section.text("Three frames do not save three times as much as one: the thread that processes the first fragment takes the others without another switch. The next "
+                 "experiment examines this.")
     for trip in (apart, found):
         if trip.floors:
             more = trip.above_floor_us(("ipp", "none", 1, first))
-            section.check_saved(more, f"{trip.where[0].upper()}{trip.where[1:]}, {labs.bytes_of(first)} without a handoff takes {labs.more_or_less(more)} than DPDK "
-                                "alone with ends that sleep, which took its turn in each repetition.", bears=False, across=trip.is_across)
+            section.check_saved(more, f"{trip.where[0].upper()}{trip.where[1:]}, {labs.bytes_of(first)}: without a handoff a round trip takes {labs.more_or_less(more)} than with DPDK "
+                                "alone and sleeping ends, which was measured in turn in each repetition.", bears=False, across=trip.is_across)

@@ -1,4 +1,4 @@
-"""journal.py - a line per measurement, from which a report can be resumed or made again."""
+"""journal.py - a file with a line per measurement, from which a report can be resumed or made again."""
 import json
 import os
 import threading
@@ -7,7 +7,7 @@ from programs import ROOT, Failed
 
 
 def text_of(what):
-    """Returns JSON that does not depend on the checkout's place, for a result's name or the result."""
+    """Returns a result, or its name, as JSON that does not depend on the checkout's directory."""
     return json.dumps(what).replace(ROOT + os.sep, "")
 
 
@@ -25,8 +25,8 @@ def load(data, path):
 
 class Journal:
     """
-    Results of measurements, in a file. about: what all of them depend on; a file about something else is refused. first: other
-    facts about the report, from its start.
+    A file of measured results. about: what all of them depend on; resuming refuses a file with another. first: other facts about
+    the report, from its start.
     """
 
     def __init__(self, path, about, first, resumes):
@@ -54,7 +54,7 @@ class Journal:
             raise Failed(f"--resume: {path} was measured with {', '.join(other)}")
 
     def once(self, what, measure):
-        """Returns the next kept result of this name, or measures one and keeps it."""
+        """Returns and removes the next kept result of this name, or measures one and writes it."""
         key = text_of(what)
         with self.lock:
             if self.kept.get(key):
@@ -79,4 +79,4 @@ class Record:
         try:
             return self.kept[text_of(what)].pop(0)
         except (KeyError, IndexError):
-            raise Failed(f"{self.path} has no result of {text_of(what)}: it is of another version, or not whole") from None
+            raise Failed(f"{self.path} has no result of {text_of(what)}: it is of another version, or incomplete") from None

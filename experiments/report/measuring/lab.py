@@ -1,4 +1,4 @@
-"""lab.py - shared by the experiments: running programs, statistics over repetitions, and sections of the report."""
+"""lab.py - what experiments share: running programs, statistics over repetitions, and sections of the report."""
 import json
 import os
 import re
@@ -6,11 +6,11 @@ import subprocess
 import sys
 import tempfile
 
-CLIENTS = {"udptest": "udptest", "chantest": "chantest", "logp": "logptest"}  # a program's, in its own graph
+CLIENTS = {"udptest": "udptest", "chantest": "chantest", "logp": "logptest"}  # the client in a program's own graph
 FLOOR = os.path.join("experiments", "floors", "bare_dpdk_echo")
-SHORT = 120  # characters of a check where only its beginning stands
-JUMP = 2  # times: on a virtual machine a cache line's time changes between levels that are farther apart; within one it varies by half
-REPEATS = 6  # default: the fewest independent draws whose range holds the median with 95 % confidence
+SHORT = 120  # characters of a check where only its beginning is shown
+JUMP = 2  # times: on a virtual machine the cache-line time jumps by more; without a jump it varies by half
+REPEATS = 6  # default: the fewest independent draws whose range contains the median with 95 % confidence
 
 REPORT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path[:0] = [os.path.dirname(REPORT), *(os.path.join(REPORT, folder) for folder in ("chapters", "measuring", "writing"))]
@@ -19,24 +19,24 @@ from programs import ROOT, Failed
 
 
 class Lab:
-    """The programs' directory, the machines and cores, and the amount of measuring."""
+    """The programs' directory, the machines and cores, the amount of measuring, and results that later chapters use."""
 
     def __init__(self, build, cores, quick, repeats=REPEATS, far=None, brief=False):
         self.build = os.path.abspath(build)
         self.cores = cores  # of this machine
         self.far = far  # the other machine (far.py), if the server is there
         self.quick = quick
-        self.brief = brief  # even less: for tests, which check the use of figures, not the figures
+        self.brief = brief  # with even fewer round trips: for tests, which check how figures are used, not the figures
         self.repeats = repeats
         self.journal = None
         self.measures = True  # false: all results come from the journal
         self.chapter = ""  # name of the running experiment
         self.progress = lambda part: None
-        self.disturbed = []  # sentences on what makes figures less reliable
-        self.wakes = {}  # by chapter: how long waking a thread on the other core takes by itself, an interval in nanoseconds
-        self.handoff_us = None  # a handoff in regular mode, on one core, as table 2 of 1994 has it; None: not measured
-        self.handoff_adds_us = None  # what one adds to the shortest round trip on one core, an interval; None: not measured
-        self.lines_ns = []  # a cache line's times between the cores, in the order in which programs measured them
+        self.disturbed = []  # sentences on disturbances, which make figures less reliable
+        self.wakes = {}  # by chapter: an isolated wake-up of a thread on the other core, an interval in nanoseconds
+        self.handoff_us = None  # a handoff in regular mode, on one core (table 2 of 1994); None: not measured
+        self.handoff_adds_us = None  # extra time of the shortest round trip on one core with a handoff, an interval; None: not measured
+        self.lines_ns = []  # cache-line times between the cores, in the order of measuring
         self.cut_short = ""  # how much was measured before ctrl-C; empty: everything
 
     def rounds(self, whole, quick):
@@ -45,7 +45,7 @@ class Lab:
         return quick if self.quick else whole
 
     def ends(self):
-        """Options of udptest and chantest: their cores, and what joins them if they are on two machines."""
+        """Returns options of udptest and chantest: their cores and, on two machines, the link between them."""
         return ["--cores", ",".join(self.far.cores), *self.far.of_pair()] if self.far else ["--cores", self.cores]
 
     def apart(self):
@@ -55,14 +55,14 @@ class Lab:
         return f"{'a machine for each host' if self.far.are_two else self.far.ends}, over {self.far.links[0]}"
 
     def hosts(self):
-        """Returns a text on what hosts are."""
+        """Returns a text on what the hosts are."""
         return f"programs on {self.far.ends}, unless both are on one core or joined by virtio" if self.far else "two programs on one machine"
 
     def graph(self, name):
         return os.path.join(ROOT, "graphs", name)
 
     def once(self, what, measure):
-        """Returns measure()'s result, or the one that a resumed report has kept."""
+        """Returns measure()'s result, or the kept one if the report is resumed or made again."""
         found = self.journal.once([self.chapter, *what], measure) if self.journal else measure()
         self.lines_ns += lines_of(found)
         return found
@@ -72,7 +72,7 @@ class Lab:
         return self.journal.kept.pop(journal.text_of([self.chapter, *what]), []) if self.journal else []
 
     def run(self, program, *arguments):
-        """Returns the document that a program of the build directory writes."""
+        """Returns the JSON document that a program of the build directory writes."""
         return self.once([program, *arguments], lambda: self.run_now(program, *arguments))
 
     def run_now(self, program, *arguments):
@@ -84,7 +84,7 @@ class Lab:
             return json.load(file)
 
     def run_for_stdout(self, program, *arguments):
-        """Returns the document that a program writes to its standard output."""
+        """Returns the JSON document that a program writes to its standard output."""
         return self.once([program, *arguments], lambda: self.run_for_stdout_now(program, *arguments))
 
     def run_for_stdout_now(self, program, *arguments):
@@ -95,7 +95,7 @@ class Lab:
         return json.loads(done.stdout)
 
     def script(self, name, *arguments):
-        """Returns the document of a program in experiments/."""
+        """Returns the JSON document of a script in experiments/."""
         return self.once([name, *arguments], lambda: self.script_now(name, *arguments))
 
     def script_now(self, name, *arguments):
@@ -111,14 +111,14 @@ class Lab:
         return self.run("xk", "bench", what, *arguments)
 
     def floor_asleep_ns(self, cores):
-        """Returns a round trip with DPDK alone and ends that sleep."""
+        """Returns the median round trip with DPDK alone and sleeping ends."""
         run = self.run_for_stdout(FLOOR, "--cores", cores, "--rounds", str(self.rounds(1000, 100)), "--sleep")
         return run["rtt_ns"]["p50"]
 
     def trips(self, program, *arguments, together=False, floor=False):
         """
-        All configurations of one program, as often as there are repetitions: Trips. together: both hosts on one core, of this
-        machine. floor: DPDK alone takes its turn, too, unless there are two machines.
+        Measures all configurations of one program once per repetition. Returns Trips. together: both hosts on one core of this
+        machine. floor: measures DPDK alone in turn, too, unless on two machines.
         """
         core = self.cores.split(",", maxsplit=1)[0]
         ends, where = (["--cores", f"{core},{core}"], "both hosts on one core") if together else (self.ends(), self.apart())
@@ -134,13 +134,13 @@ class Lab:
 
 
 def lines_of(found):
-    """Returns a cache line's times between the cores, before and after a program that measured them."""
+    """Returns the cache-line times between the cores, before and after a program that measures them."""
     document = found.get("document", found) if isinstance(found, dict) else {}
     return [ns for ns in document.get("machine", {}).get("cache_line_ns", {}).values() if ns]
 
 
 def patience(program, arguments):
-    """Returns options with long timeouts: other programs may hold the processors for seconds, and that must not end a report."""
+    """Returns options with long timeouts, so that a report survives other programs that hold the processors for seconds."""
     if program not in CLIENTS:
         return []
     client = CLIENTS[program]
@@ -170,12 +170,12 @@ def quotients(some, others):
 
 
 def confidence(repeats):
-    """That the median of independent draws lies between the lowest and the highest: it does not if all are on one side of it."""
+    """Returns the probability that the range of independent draws contains the median: that they do not all lie on one side of it."""
     return f"{100 * (1 - 2 / 2**repeats):.0f} %"
 
 
 def of_key(run):
-    """(mode, handoff, threads, size): what a run of a document was."""
+    """Returns the configuration of a run in a document: (mode, handoff, threads, size)."""
     handoff = "-" if run["mode"] == "regular" else run["handoff"]
     return run["mode"], handoff, run["threads"], run["size"]
 
@@ -185,14 +185,14 @@ def key_text(mode, handoff, threads, size):
 
 
 class Trips:
-    """Round trips of several configurations, repeated: within each repetition they were measured in turn."""
+    """Repeated round trips of several configurations, which were measured in turn within each repetition."""
 
     def __init__(self, documents, where, floors=(), is_across=True, handoff_us=None):
         self.documents = documents
-        self.handoff_us = handoff_us  # of this machine: see Lab
-        self.is_across = is_across  # between cores, or machines
-        self.floors = floors  # DPDK alone took so many nanoseconds, in each repetition
-        self.where = where  # the hosts are
+        self.handoff_us = handoff_us  # this machine's: see Lab
+        self.is_across = is_across  # the hosts are on two cores or machines
+        self.floors = floors  # nanoseconds with DPDK alone, by repetition
+        self.where = where  # a text on the placement of the hosts
         self.machine = documents[0]["machine"]
         self.runs = {}
         for document in documents:
@@ -200,35 +200,35 @@ class Trips:
                 self.runs.setdefault(of_key(run), []).append(run)
 
     def losses(self):
-        """Sentences on what makes these figures less than they should be."""
+        """Yields sentences on messages that were lost."""
         for key, runs in self.runs.items():
             lost = sum(run["lost"] for run in runs)
             if lost:
                 yield f"{key_text(*key)}: {lost} messages were lost"
 
     def median_us(self, *key):
-        """Median round trips in microseconds, with their interval over the repetitions."""
+        """Returns the interval of median round trips over the repetitions, in microseconds."""
         return interval([run["rtt_ns"]["p50"] / 1000 for run in self.runs[key]])
 
     def saved_us(self, slower, faster):
-        """Returns how much longer the slower takes, from differences within each repetition."""
+        """Returns how many microseconds longer the slower configuration takes, from differences within each repetition."""
         return interval(self.each_saved_us(slower, faster))
 
     def each_saved_us(self, slower, faster):
         return [(a["rtt_ns"]["p50"] - b["rtt_ns"]["p50"]) / 1000 for a, b in zip(self.runs[slower], self.runs[faster])]
 
     def above_floor_us(self, key):
-        """What a configuration takes more than DPDK alone, from differences within each repetition."""
+        """Returns how many microseconds longer a configuration takes than DPDK alone, from differences within each repetition."""
         return interval([(run["rtt_ns"]["p50"] - floor) / 1000 for run, floor in zip(self.runs[key], self.floors)])
 
     def per_message(self, key, count):
-        """A count of both ends, of run[count]'s ends if it has them, for each message delivered."""
+        """Returns a count per message delivered, summed over both ends if it has them."""
         runs = self.runs[key]
         total = sum(sum(run[count].values()) if isinstance(run[count], dict) else run[count] for run in runs)
         return total / sum(run["messages"] for run in runs)
 
     def of_end(self, key, count, end):
-        """A count of one end, in all repetitions."""
+        """Returns a count of one end, over all repetitions."""
         return sum(run[count][end] for run in self.runs[key])
 
 
@@ -236,7 +236,7 @@ class Trips:
 
 
 def is_saved(saved):
-    """Returns whether something is saved; None: repetitions disagree, or some have no difference."""
+    """Returns whether something is saved; None: repetitions differ in sign, or a difference is zero."""
     return None if saved["low"] <= 0 <= saved["high"] else saved["low"] > 0
 
 
@@ -261,7 +261,7 @@ def more_or_less(value, unit="us", digits=1):
 
 
 def short(text, limit=SHORT):
-    """The text, or as many of its clauses as there is room for, or else words."""
+    """Returns the text, cut after a clause, or otherwise after a word, if it is longer than the limit."""
     if len(text) <= limit:
         return text
     ends = [found.start() for found in re.finditer("[.:;]? ", text[:limit])]
@@ -271,8 +271,8 @@ def short(text, limit=SHORT):
 
 AGREES = {True: "yes", False: "NO", None: "unclear"}
 VERDICTS = {True: "confirmed", False: "contradicted", None: "unclear"}
-IN_PART = "confirmed in part"  # what bears the answer agrees, other checks do not
-SIGNS = "yes: the difference has this sign in every repetition; NO: in none; unclear: otherwise"
+IN_PART = "confirmed in part"  # the checks that the answer rests on agree, others do not
+SIGNS = "yes: the difference has this sign in every repetition; NO: it has the opposite sign in every repetition; unclear: otherwise"
 
 
 class Section:
@@ -283,15 +283,15 @@ class Section:
         self.title = title
         self.question = question
         self.answer = ""  # a sentence or two for the top of the page
-        self.why = ""  # possible explanation of failed checks
-        self.parts = []  # ("text", words), ("table", title, head, rows, note), ("plot", title, draw, seen, small), ("graph", title, file, labels)
-        self.virtual = virtual  # what bears the answer is on virtual time, which nobody disturbs
-        self.across = across  # checks are about times across cores, unless they say otherwise
-        self.compared = []  # (what, here, then, the check on it, or why there is none)
+        self.why = ""  # a possible explanation of checks that disagree
+        self.parts = []  # ("text", words), ("table", title, head, rows, note), ("plot", title, draw, shows, small), ("graph", title, file, labels)
+        self.virtual = virtual  # the answer rests on virtual time, which other programs cannot disturb
+        self.across = across  # default of checks: they are about times across cores
+        self.compared = []  # (what, here, published, its check or why it is not checked)
         self.checks = []
-        self.unchecked = []  # (published figures that no check is about, why)
+        self.unchecked = []  # (published figures without a check, why)
         self.disturbed = []  # sentences on disturbances
-        self.line_ns = None  # (least, greatest) time of a cache line between the cores meanwhile
+        self.line_ns = None  # (lowest, highest) cache-line time between the cores during the chapter
         self.data = {}
 
     def text(self, words):
@@ -310,25 +310,25 @@ class Section:
         self.parts.append(("table", title, head, rows, " ".join(filter(None, (checked and f"Checked: {checked}.", unchecked and f"Not checked: {unchecked}.")))))
 
     def compare(self, what, here, then, agrees, bears=False, **more):
-        """A row of what was found here, beside what was published. agrees, bears, more: as of check(); or why nothing can be told, in words."""
+        """Adds a row with a figure from here beside the published one, and a check. agrees, bears, more: see check(). A string as agrees: why it is not checked."""
         if isinstance(agrees, str):
             self.unchecked.append((what, agrees))
         else:
             self.check(agrees, f"{what}: {here}; published {then}.", bears, **more)
         self.compared.append((what, here, then, f"not checked: {agrees}" if isinstance(agrees, str) else self.checks[-1]))
 
-    def plot(self, title, draw, seen="", small=False):
-        """draw(axes) is called with matplotlib's. seen: what is to be seen in it, if the answer is confirmed. small: beside others like it."""
-        self.parts.append(("plot", title, draw, seen, small))
+    def plot(self, title, draw, shows="", small=False):
+        """Adds a plot, drawn by draw(axes) with matplotlib. shows: what it shows if the answer is confirmed. small: it fits beside another."""
+        self.parts.append(("plot", title, draw, shows, small))
 
     def picture(self, title, graph, labels):
-        """The picture of a graph, {(upper, lower): (words, whether they are stressed)} on its edges."""
+        """Adds the picture of a graph. labels: {(upper, lower): (text, whether it is stressed)} for its edges."""
         self.parts.append(("graph", title, graph, labels))
 
     def check(self, agrees, words, bears=False, rule="", across=None):
         """
-        Whether the run agrees with what was published or promised, in words; None: it cannot tell. bears: the answer. rule: by which
-        it agrees, where the words do not say it. across: whether it is about times across cores.
+        Adds a check. agrees: whether the run agrees with what was published or promised; None: unclear. bears: whether the answer
+        rests on it. rule: when it agrees, if the words do not state it. across: whether it is about times across cores.
         """
         self.checks.append({"agrees": agrees if agrees is None else bool(agrees), "text": words, "bears": bears, "rule": rule,
                             "across": self.across if across is None else across})
@@ -338,24 +338,24 @@ class Section:
         self.check(is_saved(saved), words, bears, SIGNS, across)
 
     def jumped(self):
-        """Whether a cache line's time jumped meanwhile."""
+        """Returns whether the cache-line time jumped during the chapter."""
         return self.line_ns is not None and self.line_ns[1] > JUMP * self.line_ns[0]
 
     def bearing(self):
-        """The checks that the answer stands on: all, if none is said to."""
+        """Returns the checks that the answer rests on: those marked, or all if none is."""
         return [check for check in self.checks if check["bears"]] or self.checks
 
     def decides(self, check):
-        """Whether a check can tell: one on times across cores cannot if their cache line's time jumped."""
+        """Returns whether a check decides anything: one on times across cores does not if the cache-line time jumped."""
         return not (check["across"] and self.jumped())
 
     def counted(self, check):
-        """Whether a check agrees, as it counts everywhere: None, whatever its figures say, if it cannot tell."""
+        """Returns a check's verdict as counted everywhere: that of its figures, or None if it decides nothing."""
         return check["agrees"] if self.decides(check) else None
 
-    def counts(self, found=None):
-        """How many checks agree, disagree and are unclear, of all or of those found."""
-        counted = [self.counted(check) for check in (self.checks if found is None else found)]
+    def counts(self, checks=None):
+        """Returns how many checks agree, disagree and are unclear, of all or of those given."""
+        counted = [self.counted(check) for check in (self.checks if checks is None else checks)]
         return [sum(agrees is each for each in counted) for agrees in AGREES]
 
     def checks_document(self):
@@ -364,12 +364,12 @@ class Section:
 
     def compared_rows(self):
         """Returns the compared rows as texts."""
-        return [(*row, told if isinstance(told, str) else AGREES[self.counted(told)]) for *row, told in self.compared]
+        return [(*row, check if isinstance(check, str) else AGREES[self.counted(check)]) for *row, check in self.compared]
 
     def verdict(self):
         """
-        False: a check that the answer stands on disagrees, or more of all disagree than agree. None: one that it stands on cannot tell,
-        or not half of all agree, or others disturbed the run.
+        Returns the verdict on the answer. False: a check that it rests on disagrees, or more of all checks disagree than agree. None:
+        one that it rests on is unclear, fewer than half of all agree, or other programs disturbed the run.
         """
         bearing = [self.counted(check) for check in self.bearing()]
         agree, disagree, unclear = self.counts()
@@ -389,7 +389,7 @@ class Section:
         failed = [check["text"] for check in bearing if self.counted(check) is False]
         words = []
         if failed and len(bearing) < len(self.checks):
-            words.append(f"Of the {len(bearing)} checks that the answer stands on, {len(failed)} say{'s' * (len(failed) == 1)} NO: "
+            words.append(f"Of the {len(bearing)} checks that the answer rests on, {len(failed)} say{'s' * (len(failed) == 1)} NO: "
                          + " ".join(short(text, 300) for text in failed[:2]) + f" And {len(failed) - 2} more." * (len(failed) > 2))
         if disagree > agree or not words:
             words.append(f"Of all {len(self.checks)} checks of the chapter, {disagree} say NO and {agree} yes.")
@@ -402,7 +402,8 @@ class Section:
         if self.verdict() is None and self.disturbed:
             return f"{self.answer} (Other programs disturbed this measurement.)"
         undecided = sum(not self.decides(check) for check in self.bearing())
-        return self.answer + f" (Of the {len(self.bearing())} checks that this stands on, {undecided} cannot tell, because a cache line's time jumped.)" * bool(undecided)
+        count = f"{undecided} of the {len(self.bearing())} checks that this rests on {'is' if undecided == 1 else 'are'}"
+        return self.answer + f" ({count} unclear because the cache-line time jumped.)" * bool(undecided)
 
 
 def fail(words):

@@ -8,12 +8,12 @@ import time
 
 import lab as labs
 
-OTHERS_PERCENT = 10  # of a processor: use by other programs above this is reported
-FLOOR_ROUNDS = (20000, 2000)  # and with --quick
+OTHERS_PERCENT = 10  # of a processor: more use by other programs is reported
+FLOOR_ROUNDS = (20000, 2000)  # in full, and with --quick
 
 
 class Machine:
-    """The machine's facts, and what is watched while it is used."""
+    """The machine's facts, and its use by other programs during experiments."""
 
     def __init__(self, lab):
         self.lab = lab
@@ -30,7 +30,7 @@ class Machine:
 
     @contextlib.contextmanager
     def watched(self, name):
-        """Watches other programs' use of the processors and a cache line's time during an experiment, from the last reading before it."""
+        """Records other programs' use of the processors during an experiment, and the cache-line times from the last reading before it."""
         lines = max(0, len(self.lab.lines_ns) - 1)
         there, before, started = self.busy_there_percent(), others_s(), time.monotonic()
         self.lab.chapter = name
@@ -46,7 +46,7 @@ class Machine:
             if self.lab.measures:
                 self.lab.once(["interrupted"], used)
             raise
-        self.lab.run_for_stdout(labs.FLOOR, "--cores", self.lab.cores, "--rounds", "1")  # measures the line, too
+        self.lab.run_for_stdout(labs.FLOOR, "--cores", self.lab.cores, "--rounds", "1")  # measures the cache line, too
         parts.append(self.lab.once(["watched"], used))
         measured = self.lab.lines_ns[lines:]
         self.sections[name] = {"seconds": sum(part["seconds"] for part in parts),
@@ -54,10 +54,10 @@ class Machine:
                                "line_ns": [min(measured), max(measured)] if measured else None}
         others = self.sections[name]["others_percent"]
         if others > OTHERS_PERCENT:
-            self.lab.disturbed.append(f"{name}: other programs used {others:.0f} % of a processor meanwhile")
+            self.lab.disturbed.append(f"{name}: other programs used {others:.0f} % of a processor")
 
     def busy_there_percent(self):
-        """Returns the use of the other machine's processors in a second without programs of ours; 0 on one machine, which is counted otherwise."""
+        """Returns the use of the other machine's processors in a second without programs of ours; 0 on one machine, whose use others_s() counts."""
         if self.lab.far is None or not self.lab.far.are_two:
             return 0.0
         before, after = map(busy_s, self.lab.far.output("head -1 /proc/stat; sleep 1; head -1 /proc/stat").splitlines())
@@ -71,15 +71,15 @@ class Machine:
         others = [section["others_percent"] for section in self.sections.values()]
         return [
             ("processor", f"{self.lab.about.get('processor') or machine['processor']}; cores {self.lab.cores} of {machine['cores']}"),
-            *([("its cores", f"{checks['cores']} (by /sys, which on a virtual machine has what the hypervisor tells)")] if "cores" in checks else []),
+            *([("its cores", f"{checks['cores']} (from /sys, where a virtual machine shows what its hypervisor reports)")] if "cores" in checks else []),
             ("system", machine["system"]),
             *self.other_facts(),
             ("DPDK", checks["DPDK"].removeprefix("DPDK ")),
-            # what waking one takes is measured; a machine that is not virtual says nothing
+            # without the time to wake one, which is measured; absent on a machine that is not virtual
             *([("idle processors", checks["idle cores"].partition(": waking")[0])] if "idle cores" in checks else []),
-            ("how drivers wait", "asleep until an event descriptor is written to, unless an experiment says that they poll"),
+            ("how drivers wait", "asleep until an event descriptor is written to, unless an experiment states that they poll"),
             ("a cache line, to the other core and back", f"{low_high(self.lab.lines_ns)} ns"),
-            ("a message there and back with nothing but DPDK, polling", f"{low_high(bare)} ns"),
+            ("a round trip with DPDK alone, polling", f"{low_high(bare)} ns"),
             ("used by other programs", f"{min(others):.0f} to {max(others):.0f} % of a processor"),
         ]
 
@@ -97,7 +97,7 @@ class Machine:
 
 
 def processor():
-    """Returns this machine's name with its model's numbers where known, because one name of a virtual machine may stand for several models."""
+    """Returns this machine's name with its model's numbers if known, because a virtual machine's name for it may stand for several models."""
     with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
         facts = dict(map(str.strip, line.split(":", 1)) for line in file.read().split("\n\n", maxsplit=1)[0].splitlines() if ":" in line)
     words = [facts.get("model name", ""), *(f"{what} {facts[key]}" for what, key in (("family", "cpu family"), ("model", "model"), ("stepping", "stepping")) if key in facts)]
@@ -110,8 +110,8 @@ def low_high(values):
 
 def busy_s(line):
     """
-    Returns the processor time of all programs by the system's count, which samples (short sleepers are undercounted), with the time
-    that the hypervisor took for others. line: the first of /proc/stat.
+    Returns the processor time of all programs as counted by the system, which samples (short runs are undercounted), including the
+    time that the hypervisor gave to others. line: the first of /proc/stat.
     """
     user, nice, system, _, _, interrupt, soft, stolen = map(int, line.split()[1:9])
     return (user + nice + system + interrupt + soft + stolen) / os.sysconf("SC_CLK_TCK")

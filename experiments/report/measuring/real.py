@@ -1,4 +1,4 @@
-"""real.py - compares this machine with the simulator on when to hand off: two hosts over virtio, three points."""
+"""real.py - tests on this machine what the simulator finds on when to hand off: two hosts over virtio, three points."""
 import contextlib
 import json
 import os
@@ -11,13 +11,13 @@ import lab as labs
 import sweeps
 from programs import await_standing
 
-POINTS = ((1, False), (100, True), (1000, True))  # work, and whether there are short questions beside: then handing off saves
+POINTS = ((1, False), (100, True), (1000, True))  # (us of work, whether there are also short questions: then handing off saves)
 PATIENCE_S = 60
 CLIENT, SERVER = 0, 1
 
 
 def start(lab, end, graph, number, *more):
-    """Starts a host, 0 the client or 1 the server. Returns when it is up."""
+    """Starts a host (end: CLIENT or SERVER), and returns its process once it is up."""
     link = lab.far.of_end(end) if lab.far else ["--set", f"port.dev=policies-{os.getpid()}-{number}"]
     core = (lab.far.cores if lab.far else lab.cores.split(","))[end]
     command = [os.path.join(lab.build, "xk"), "run", graph, "--cores", core, "--mode", "ipp", "--driver", "adaptive", *link, *more]
@@ -41,16 +41,16 @@ def end(process):
 
 
 def measure(lab, graph, point, number):
-    """Counts answers to a client that always has one request for work outstanding and, with short questions, one of those."""
+    """Counts the answers to a client that always has one request for work outstanding and, with short questions, also one of those."""
     work_us, beside = point
     seconds = lab.rounds(0.5, 0.2)
     with tempfile.NamedTemporaryFile("r", suffix=".json") as file:
         server = start(lab, SERVER, graph, number, "--set", f"vwork.up={work_us}us")
         try:
-            asks = [f"{name}.{what}" for name in ("work", "short")[:1 + beside]
+            settings = [f"{name}.{what}" for name in ("work", "short")[:1 + beside]
                     for what in ("peer=10.77.0.2", "rounds=100000000")]
             client = start(lab, CLIENT, sweeps.GRAPH, number, "--end", "client", "--json", file.name,
-                           *(word for ask in asks for word in ("--set", ask)))
+                           *(word for setting in settings for word in ("--set", setting)))
             time.sleep(seconds)
             end(client)
         finally:
@@ -61,7 +61,7 @@ def measure(lab, graph, point, number):
 
 @contextlib.contextmanager
 def graph_at_server(lab, graph):
-    """Returns the graph's name on the server's machine."""
+    """Yields the graph's name on the server's machine, where it is put and removed."""
     if lab.far is None:
         yield graph
         return
@@ -74,7 +74,7 @@ def graph_at_server(lab, graph):
 
 
 def compare(section, lab):
-    """Alternates runs without and with handoff; the total of answers decides."""
+    """Alternates runs without and with a handoff, and compares the totals of answers."""
     rows = []
     repeats = lab.repeats
     with sweeps.Sweep(lab) as sweep, graph_at_server(lab, sweep.marked) as marked:
@@ -100,12 +100,12 @@ def per_second(runs, key):
 def report(section, rows, lab):
     where = f"between {lab.far.ends}, over {lab.far.links[0]}" if lab.far else "on this machine, over virtio"
     section.text(
-        f"The same server, {where}. A client always waits for one request for work and for one short question, "
-        "or for the work alone. Drivers are adaptive, since waking one that sleeps takes longer than a handoff (the chapters on handoffs and on "
-        "the anatomy of a wake-up)."
+        f"The same server {where}. A client always has one request for work and one short question outstanding, "
+        "or only the work. Drivers are adaptive, because waking a sleeping one takes longer than a handoff (see the chapters \"What a handoff costs\" "
+        "and \"Wake-up anatomy\")."
     )
     section.table(
-        f"{where[0].upper()}{where[1:]}: answers a second",
+        f"{where[0].upper()}{where[1:]}: answers per second",
         ("work, policy", "work", "short questions"),
         [(f"{row['work_us']} us, {name}", per_second(row[policy], "works"), per_second(row[policy], "shorts"))
          for row in rows for policy, name in (("none", "in the driver"), ("explicit", "handed off"))],
@@ -114,6 +114,6 @@ def report(section, rows, lab):
         ratio, saves = ratios(row), row["beside"]
         section.check(
             ratio["low"] > 1 if saves else ratio["high"] < 1,
-            f"{where[0].upper()}{where[1:]}, {row['work_us']} us of work, {'short questions' if saves else 'nobody'} beside: with a "
-            f"handoff {labs.spread(ratio, 2)} of the answers without. As on virtual time, handing off {'saves' if saves else 'costs'}.",
+            f"{where[0].upper()}{where[1:]}, {row['work_us']} us of work, {'with' if saves else 'without'} short questions: a handoff gives "
+            f"{labs.spread(ratio, 2)} times as many answers. As on virtual time, handing off {'saves' if saves else 'costs'}.",
         )

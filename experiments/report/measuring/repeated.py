@@ -1,4 +1,4 @@
-"""repeated.py - quantities that several chapters measure: how reproducible times are."""
+"""repeated.py - compares quantities that several chapters measure: how reproducible times are."""
 import lab as labs
 import published
 import waits
@@ -17,8 +17,8 @@ def in_us(value):
 
 def rows(named, apart):
     """
-    apart: where hosts are that are not on one core. [{what, found: {chapter or more: us}, ratio}] of what two chapters or more have measured; ratio: of the greatest
-    median to the least.
+    Returns [{what, found: {chapter's title and details: us}, ratio}] of quantities that at least two chapters have measured; ratio: the highest median relative to
+    the lowest. apart: the placement of hosts that are not on one core.
     """
     data = {name: section.data for name, section in named.items()}
     found = {}
@@ -42,7 +42,7 @@ def rows(named, apart):
     for words, program in ((f"UDP, 1 byte, IPP without a handoff, {apart}", "udptest"), (f"CHAN, 1 byte, IPP without a handoff, {apart}", "chantest")):
         put(words, "anatomy", lambda mine, program=program: in_us(mine[program]["measured_ns"]))
     put(f"UDP, 1 byte, IPP without a handoff, {apart}", "fragments",
-        lambda mine: in_us(labs.interval(mine["waits"]["whole_ns"][waits.HALT]["none"])), ", in processes of its own")
+        lambda mine: in_us(labs.interval(mine["waits"]["whole_ns"][waits.HALT]["none"])), ", in its own processes")
     put(f"CHAN, 1 byte, IPP without a handoff, {apart}", "rpc", lambda mine: median_us(mine["repetitions"], "ipp", "none", 1, 1))
     put("waking a thread on the other core", "handoff", lambda mine: in_us(labs.interval([run["across_ns"] for run in mine["runs"]])))
     put("waking a thread on the other core", "anatomy", lambda mine: in_us(mine["wake_alone_ns"]))

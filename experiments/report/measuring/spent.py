@@ -12,7 +12,7 @@ def read(path):
 
 
 def of(pid):
-    """Returns processor seconds and voluntary switches of all their threads, and the time."""
+    """Returns processor seconds and voluntary switches of all threads of the process and its children, and the time of reading."""
     found = {"time_s": 0.0, "switches": 0, "at_s": time.monotonic()}
     for process in (pid, *read(f"/proc/{pid}/task/{pid}/children").split()):
         for task in os.listdir(f"/proc/{process}/task"):

@@ -1,4 +1,4 @@
-"""stamps.py - turns the records of a vstamp on each edge of both ends into round trips and their parts."""
+"""stamps.py - makes round trips and their parts from the records of a vstamp on each edge of both ends."""
 import os
 import re
 import tempfile
@@ -11,7 +11,7 @@ DONE = ("transmit", "sent")
 
 
 def nodes_of(graph):
-    """Returns a graph's vstamps from the top down, which is their order in the file."""
+    """Returns a graph's vstamps in the order of the file, which is from the top down."""
     with open(graph, encoding="utf-8") as file:
         return re.findall(r"^\t(\w+) \[protocol=vstamp", file.read(), re.M)
 
@@ -24,7 +24,7 @@ def read(path):
 
 
 def marks_of(nodes, sleeps):
-    """Returns the marks between a driver's wake-up and its next sleep, in order, when one message arrives and one leaves."""
+    """Returns the marks between a driver's wake-up and its next sleep, in order, if one message arrives and one leaves."""
     port = nodes[-1]
     marks = [(port, what) for what in (AWAKE if sleeps else AWAKE[1:])]
     marks += [(node, "up") for node in reversed(nodes)] + [(node, "down") for node in nodes]
@@ -32,7 +32,7 @@ def marks_of(nodes, sleeps):
 
 
 class End:
-    """The visits of messages at one end: for each the times of the marks, in nanoseconds."""
+    """The visits of messages at one end: the times of each visit's marks, in nanoseconds."""
 
     def __init__(self, prefix, nodes, marks):
         rank = {mark: number for number, mark in enumerate(marks)}
@@ -47,7 +47,7 @@ class End:
 
 
 def cut(stamps, length):
-    """Returns whole visits only: none where another message intervened or the driver did not sleep."""
+    """Returns complete visits only, without those in which another message intervened or the driver did not sleep."""
     numbers, wanted = [number for _, number in stamps], list(range(length))
     starts = [at for at, number in enumerate(numbers) if number == 0 and numbers[at:at + length] == wanted]
     return [[ns for ns, _ in stamps[at:at + length]] for at in starts]
@@ -59,9 +59,9 @@ def steps(visit, last):
 
 def trips(client, server, last):
     """
-    Round trips, as (nanoseconds in all, outside of both ends, steps of the client, steps of the server): from one visit of
-    the client's to the next. The clocks of two processes are not compared: outside is the client's pause, less the
-    server's visit that lies in it. last: the number of the mark `sent`.
+    Returns round trips, each from one visit of the client to the next, as (nanoseconds in total, outside both ends, the client's
+    steps, the server's steps). The clocks of two processes are not compared: the time outside is the client's pause minus the
+    server's visit within it. last: the number of the mark `sent`.
     """
     found, at = [], 0
     for before, after in zip(client.visits, client.visits[1:]):
@@ -82,7 +82,7 @@ def mean(columns):
 
 
 def average(found):
-    """(nanoseconds in all, outside, [of the client's steps], [of the server's]): means of such round trips."""
+    """Returns the means of round trips, in the form of trips()."""
     total, outside, client, server = zip(*found)
     return *mean(zip(total, outside)), mean(client), mean(server)
 
@@ -125,20 +125,20 @@ class Pool:
             client, server = (End(prefix[end], self.nodes, self.marks) for end in ENDS)
         found = trips(client, server, self.last)
         if len(found) < 5:
-            raise labs.Failed(f"{self.graph}: of {client.begun} round trips {len(found)} are usable")
+            raise labs.Failed(f"{self.graph}: only {len(found)} of {client.begun} round trips are usable")
         return {"document": document, "costs_ns": [client.cost_ns, server.cost_ns], "begun": client.begun, "trips": len(found), "typical_ns": typical(found)}
 
     def fetch(self, lab, there, prefix):
-        """The server's stamps, from the other machine."""
+        """Copies the server's stamps from the other machine."""
         for node in self.nodes:
             with open(prefix + node, "w", encoding="utf-8") as file:
                 file.write(lab.far.output(f"cat {there}/server.{node}"))
 
     def typical(self):
-        """Means of all runs' typical()."""
+        """Returns the mean of all runs' typical()."""
         return average(self.typicals)
 
 
 def plain(lab, driver, rounds):
-    """Options of a program without handoffs."""
+    """Returns the options of a program without handoffs."""
     return [*lab.ends(), "--mode", "ipp", "--handoff", "none", "--driver", driver, "--rounds", str(rounds)]

@@ -1,4 +1,4 @@
-"""sweeps.py - a simulated server with requests for work and short questions, at many points of a sweep (policies-net.dot)."""
+"""sweeps.py - simulates a server with requests for work and short questions, at many points (policies-net.dot)."""
 import concurrent.futures
 import os
 import subprocess
@@ -12,13 +12,13 @@ GRAPH = os.path.join(HERE, "policies.dot")
 MARK = ("vwork -> udp;", "vwork -> udp [handoff=explicit];")
 SERVER = "0a000001"
 ASKERS = {"0a000002": "patient", "0a000003": "hasty"}
-DRAIN_MS = 300  # after the last question, to answer the waiting ones
+DRAIN_MS = 300  # after the last question, to answer those that wait
 WORK_RATE_MAX = 100000
-PIECES = 100  # checkpoints, where there are any
+PIECES = 100  # checkpoints, if there are any
 
 
 class Sweep:
-    """Runs points, each a set of keywords of settings(), and keeps their results."""
+    """Runs points, each a set of keyword arguments of settings()."""
 
     def __init__(self, lab):
         self.lab = lab
@@ -36,7 +36,7 @@ class Sweep:
         self.work.cleanup()
 
     def of(self, points, begin, end):
-        """Returns each point's results, one for each seed (as many as repetitions). Progress goes from begin to end."""
+        """Returns each point's results, one per seed (as many as repetitions). Reports progress from begin to end."""
         jobs = [(point, seed + 1) for point in points for seed in range(self.lab.repeats)]
         found = []
         with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
@@ -48,8 +48,8 @@ class Sweep:
 
     def settings(self, policy="none", work_us=0, load=0.5, shorts=20000, budget_us=None, resume=None, tail=0, checkpoints=0,
                  wait_us=0, after=False, ms=None):
-        """Returns the options of xk run and the duration of the load. load: the work's share of the processor; after: work
-        behind the last crossing."""
+        """Returns the settings for xk run and the duration of the load in ms. load: the work's share of the processor; after: whether
+        the work is done on send, after the last crossing."""
         rate = work_rate(work_us, load)
         ms = ms or min(200, 1000 * self.lab.rounds(8000, 2000) // (rate + shorts))
         values = {
@@ -81,23 +81,23 @@ class Sweep:
             command += ["--set", setting]
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
             trips = Trace(ms / 1000).read(process.stdout)
-            said = process.stderr.read()
+            errors = process.stderr.read()
         if process.returncode != 0:
-            raise labs.Failed(f"{' '.join(command)}: {said.strip()[-400:]}")
-        return dict(trips, **counts(said))
+            raise labs.Failed(f"{' '.join(command)}: {errors.strip()[-400:]}")
+        return dict(trips, **counts(errors))
 
 
 def work_rate(work_us, load):
-    """Requests for work a second."""
+    """Returns the requests for work per second."""
     return min(WORK_RATE_MAX, round(load * 1e6 / work_us)) if work_us else WORK_RATE_MAX
 
 
-def counts(said):
-    """Returns the server's column: thread_switches and so on. Rows of zeros are missing."""
-    rows = [line.split() for line in said.splitlines()]
+def counts(output):
+    """Returns the counters in the server's column, including those that are zero and have no row."""
+    rows = [line.split() for line in output.splitlines()]
     heads = next((row for row in rows if "server" in row), None)
     if heads is None:
-        raise labs.Failed(f"xk run printed no counters of the server: {said.strip()[-400:]}")
+        raise labs.Failed(f"xk run printed no counters of the server: {output.strip()[-400:]}")
     column = 1 + heads.index("server")
     found = {row[0]: int(row[column]) for row in rows if len(row) == 1 + len(heads) and row[column].isdigit()}
     names = ("thread_switches", "handoffs_explicit", "handoffs_implicit", "handoffs_time", "fallbacks", "overruns", "full")
@@ -105,8 +105,8 @@ def counts(said):
 
 
 class Trace:
-    """Round trips from the lines of a trace. The server answers each client's questions in order, except work that was handed
-    off; the total waiting time is the same."""
+    """Round trips from the lines of a trace. Answers are matched to a client's questions in order. Work that was handed off may be
+    answered out of order, which leaves the total waiting time the same."""
 
     def __init__(self, seconds):
         self.seconds = seconds
@@ -118,10 +118,10 @@ class Trace:
         for line in lines:
             words = line.split()
             if len(words) > 8 and words[-3] == "0800":
-                self.see(float(words[0]), words[1], words[2], words[-2])
+                self.take(float(words[0]), words[1], words[2], words[-2])
         return self.result()
 
-    def see(self, at, host, event, header):
+    def take(self, at, host, event, header):
         """Takes a frame with this IP header."""
         identifier, source = header[8:12], header[24:32]
         if host in self.waiting and event == "sent":

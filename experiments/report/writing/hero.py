@@ -1,9 +1,9 @@
-"""hero.py - the report in one figure, and the answers beside it."""
+"""hero.py - the report in one figure, and the chapters whose answers are beside it."""
 import lab as labs
 import looks
 
-TITLE = ("The round trip of a 1-byte datagram, and what leaving it to the driver saves. Error bars are the range of the repetitions; the dashed line is "
-         "DPDK alone, with ends that sleep, too. Between cores that halt none is drawn: how long waking takes there depends on what ran just before.")
+TITLE = ("The round trip of a 1-byte datagram, and what carrying it in the driver saves. Error bars are the range of the repetitions; the dashed line is "
+         "DPDK alone, also with sleeping ends. None is drawn between cores that halt: there the time to wake one depends on what ran just before.")
 FIVE = ("handoff", "fragments", "rpc", "policies", "anatomy")
 ROWS = {("regular", "-"): "regular", ("ipp", "client"): "IPP, handoff at the client", ("ipp", "server"): "IPP, handoff at the server", ("ipp", "none"): "IPP"}
 
@@ -13,7 +13,7 @@ def can(named):
 
 
 def draw(axes, named):
-    """Draws the experiment with datagrams: both placements of the hosts, and DPDK alone on one core, measured in turn."""
+    """Draws the experiment with datagrams: both placements of the hosts, and DPDK alone on one core, which was measured in turn."""
     found = named["fragments"].trips
     place, ticks = 0, []
     for trips in found:

@@ -1,4 +1,4 @@
-"""looks.py - one style for each thing in all figures, distinguishable without colour."""
+"""looks.py - the styles of all figures, distinguishable without colour."""
 
 REGULAR, IPP, HANDOFF, OTHER = "#8a929c", "#2f6db5", "#c0392b", "#5b8c5a"
 FLOOR = {"linestyle": "--", "linewidth": 1.2, "color": "#010203"}
@@ -17,6 +17,6 @@ def bar(mode, handoff):
 
 
 def error(values):
-    """Returns the error bars of intervals in matplotlib's form."""
+    """Returns intervals as error bars for matplotlib."""
     return [[v["median"] - v["low"] for v in values], [v["high"] - v["median"] for v in values]]
 

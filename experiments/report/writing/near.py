@@ -1,6 +1,6 @@
-"""near.py - whether results are near the published ones. An interval that crosses a limit decides nothing: None."""
-NEAR = 0.15  # of a ratio or a prediction: the papers' own models miss their measurements by as much (3.30 for 4.0, of scaling)
-POINTS = 0.10  # of a share, which is a part of a whole: less than the smallest saving that was published (13 %, of userlevel)
+"""near.py - whether results are near the published ones: True, False, or None if an interval crosses a limit."""
+NEAR = 0.15  # of a ratio or a prediction: the papers' own models are as far off (scaling: 3.30 predicted, 4.0 measured)
+POINTS = 0.10  # of the whole, for a share: less than the smallest published saving (13 %, in userlevel)
 
 
 def within(found, low, high):

@@ -24,50 +24,50 @@ import near
 import repeated
 import trips
 
-INTRO = """A message arrives for a sleeping thread. Usually the driver wakes a thread, which carries the message up through the
-protocols: <b>regular</b> mode, one context switch per message. In <b>interrupt protocol processing</b> (IPP) the driver carries it up
-itself, and gives it to a thread (a <b>handoff</b>) only where it must: at a marked edge of the graph, when a protocol has to wait, or
-when the message has kept the driver too long (a <b>budget</b>). What does that save, and when is it a mistake?"""
+INTRO = """A message arrives for a sleeping thread. In <b>regular</b> mode the driver wakes a thread, which carries the message up
+through the protocols: one context switch per message. In <b>interrupt protocol processing</b> (IPP) the driver carries it up itself, and
+hands it to a thread (a <b>handoff</b>) only where it must: at a marked edge of the graph, if a protocol has to wait, or if the message
+exceeds the driver's time <b>budget</b>. What does that save, and when is it a mistake?"""
 
 METHOD = """
-<p>Configurations that are compared were measured in turn, in short blocks of one run, in which each follows each other one equally often; each run was made {repeats} times, unless its chapter
-names another number. A figure is the median of these, unless it is called a mean; the lowest and highest, in brackets, are the <b>range of the
-repetitions</b>. Of independent draws, such a range would hold the true median with {confidence} confidence. Repetitions are not independent: what
-the machine does, or the one below it, moves all times of a chapter, so that the same quantity in two chapters may differ by more than its
-ranges say (see <a href="#repeated">Measured more than once</a>). Nothing is corrected for the number of checks.</p>
-<p>Times are full round trips, unless half of one is named. What one configuration saves, and how many times as long it takes, is computed within
-each repetition; shown are the median and the range of these, which need not be the difference or quotient of two medians. A percentage saved is of
-the slower round trip. In <code>measured.jsonl</code>, the n-th line of a name is its n-th repetition.</p>
+<p>Configurations to be compared were measured in turn, in short blocks of one run, each following each other one equally often. Each run was made {repeats} times, unless its chapter
+gives another number. A figure is the median of these unless it is called a mean; the brackets give the lowest and the highest, the <b>range of the
+repetitions</b>. If repetitions were independent, this range would contain the true median with {confidence} confidence. They are not: the state
+of the machine, or of the hypervisor below it, shifts all times of a chapter. The same quantity may therefore differ between chapters by more than its
+ranges suggest (see <a href="#repeated">Measured more than once</a>). Nothing is corrected for the number of checks.</p>
+<p>Times are full round trips unless they are called half a round trip. Savings and ratios are computed within each repetition; the page shows their median
+and range, which may differ from the difference or quotient of two medians. A percentage saved is a share of the slower round trip. In
+<code>measured.jsonl</code>, the n-th line of a name is its n-th repetition.</p>
 <h3>Verdicts of checks and answers</h3>
 <ul>
-<li><b>Of a difference</b>: yes, if it has the stated sign in every repetition; NO, if the opposite one in every repetition; otherwise unclear, also where
-there is none in one.</li>
-<li><b>Of a ratio or a share</b>: yes, if the whole range is within {near:.0%} of the published ratio ({points:.0%} of the whole, of a share), or within what the
-check states; NO, if none of the range is; otherwise unclear.</li>
-<li><b>Of every two rows of a table of 1994</b>: {ties}. Orders and ties are counted apart.</li>
-<li><b>A break-even</b> is interpolated between two measured lengths of work, by the work's logarithm.</li>
-<li>Other rules are in a check's words, or beside it in its chapter's JSON (<code>rule</code>).</li>
+<li><b>A difference</b>: yes if it has the stated sign in every repetition; NO if it has the opposite sign in every repetition; otherwise unclear, also if it is
+zero in one.</li>
+<li><b>A ratio or a share</b>: yes if its whole range is within {near:.0%} of the published ratio (for a share, within {points:.0%} of the whole), or within the
+limits that the check states; NO if none of the range is; otherwise unclear.</li>
+<li><b>Each pair of rows in a table of 1994</b>: {ties}. Orders and ties are counted separately.</li>
+<li><b>A break-even</b> is interpolated between two measured lengths of work, by the logarithm of the work.</li>
+<li>Any other rule is in the check's text, or beside it in the chapter's JSON (<code>rule</code>).</li>
 </ul>
-<p>An answer stands on the checks marked {bears}, or on all of its chapter if none is: those of what it says, those of what the paper says of the same,
-and not on details. <b>Contradicted</b>: one of them says NO, or of all checks of the chapter more say NO than yes. <b>Unclear</b>: one of them cannot tell, or
-less than half of all say yes, or other programs used a processor meanwhile: a disturbed run decides nothing. <b>Confirmed in part</b>: those it stands on say yes,
-others do not. <b>Confirmed</b>: all say yes. Where the time of a cache line jumped, every check on times across cores is unclear, in every count, list and answer; it
-is marked {undecided}, and beside that stands what its figures alone would say (in the JSON, <code>by_figures</code>).</p>
+<p>An answer rests on the checks marked {bears}, or on all checks of its chapter if none is marked. Marked checks cover what the answer states and what the paper
+states about the same thing, not details. <b>Contradicted</b>: a marked check says NO, or more checks of the chapter say NO than yes. <b>Unclear</b>: a marked check
+is unclear, fewer than half of all checks say yes, or other programs used a processor during the run (a disturbed run decides nothing). <b>Confirmed in part</b>: all
+marked checks say yes, but some others do not. <b>Confirmed</b>: all say yes. If the cache-line time jumped, every check on times across cores counts as unclear in all
+counts, lists and answers; it is marked {undecided}, followed by the verdict that its figures alone would give (in the JSON, <code>by_figures</code>).</p>
 <h3>Threats to validity</h3>
 <ul>
-<li>The machines of 1993 to 2001 were slower, and not all of their parts by as much: compare curves and ratios, not microseconds.</li>
+<li>The machines of 1993 to 2001 were slower, and some of their parts more so than others: compare curves and ratios, not microseconds.</li>
 <li>Hosts are {hosts}. Across two cores, most of a round trip is waking a
-halted processor; on one core nothing has to be woken. So both are shown.</li>
-<li>A "driver" is a thread that sleeps until an event descriptor is written to, not an interrupt handler of a kernel.</li>
-<li>Every figure across processors moves with the time that a cache line takes from one to the other.</li>
+halted processor; on one core no processor has to be woken. Both are therefore shown.</li>
+<li>A "driver" is a thread that sleeps until an event descriptor is written to, not a kernel's interrupt handler.</li>
+<li>Every figure across processors depends on the time that a cache line takes from one to the other.</li>
 </ul>
 """
 
-BEARS, UNDECIDED = "\u25cf", "\u25cb"  # an answer stands on a check; a check is unclear because of a jump
-JUMP = "a jump of a cache line's time between the cores, with which every time across cores changes"
-JUMPED = """Meanwhile a cache line's time between the cores jumped: from the last reading before this chapter to its last one, it was {} to {} ns. The times across
-cores are of more than one such time, and the checks on them are unclear: they are marked \u25cb, with what their figures alone would say. Those on one core, on virtual time, and counts, are not
-concerned."""
+BEARS, UNDECIDED = "\u25cf", "\u25cb"  # marks: the answer rests on this check; a jump makes this check unclear
+JUMP = "a jump in the cache-line time between the cores, which affects every time across cores"
+JUMPED = """During this chapter the cache-line time between the cores jumped: from the last reading before the chapter to its last one, it ranged from {} to {} ns. The times across
+cores mix several such values, so the checks on them are unclear: each is marked \u25cb, followed by the verdict that its figures alone would give. Times on one core, virtual time and counts are not
+affected."""
 
 STYLE = """
 :root { --text: #1f2328; --faint: #667; --line: #d5d9de; --back: #fff; --box: #f5f6f8; }
@@ -94,7 +94,7 @@ table.answers td { text-align: left; } table.answers td + td + td { text-align: 
 @media print, (min-width: 60rem) { .beside:has(figure):has(table) { display: grid; grid-template-columns: minmax(0, 2fr) minmax(0, 3fr); gap: 1.5rem; align-items: center; }
   .beside td, .beside th { white-space: normal; padding: .18em .4em; } }
 table { border-collapse: collapse; margin: .6rem 0; font-size: .88rem; font-variant-numeric: tabular-nums; }
-.judged { color: var(--faint); font-size: .8rem; margin: -.3rem 0 .6rem; }
+.note { color: var(--faint); font-size: .8rem; margin: -.3rem 0 .6rem; }
 caption { text-align: left; color: var(--faint); padding: .2em 0; }
 th, td { padding: .18em .7em; border-bottom: 1px solid var(--line); text-align: right; white-space: nowrap; }
 th { white-space: normal; vertical-align: bottom; } th:first-child, td:first-child { text-align: left; white-space: normal; padding-left: 0; }
@@ -125,31 +125,31 @@ def text_of(words):
 
 
 def inline(text):
-    """An SVG document as a part of a page, in the page's colour and font."""
+    """Returns an SVG document for embedding in the page, with the page's colour and font."""
     text = text[text.index("<svg"):].replace("#010203", "currentColor")
     return re.sub(r"font: ([\d.]+px) [^;\"]*", r"font: \1 system-ui, sans-serif", text)
 
 
 def slim(dot, names):
-    """The drawing of a graph with these nodes alone."""
+    """Returns the drawing of a graph, reduced to these nodes."""
     kept = {node for node, name in re.findall(r"^\s*(n\d+) \[.*<b>(\w+)</b>", dot, re.M) if name in names}
     lines = [line for line in dot.splitlines() if not (found := re.findall(r"\bn\d+\b(?= ->| \[|$)", line.split("[")[0] + "["))
              or set(found) <= kept]
     return "\n".join(line for line in lines if not line.lstrip().startswith("label="))
 
 
-USUAL, SMALL = (8.6, 3), (3.6, 2.6)  # inches of a plot; two small ones stand side by side, or one on a narrow page
+USUAL, SMALL = (8.6, 3), (3.6, 2.6)  # inches of a plot; two small ones fit side by side, or one on a narrow page
 
 
 class Page:
-    """What is written, with one number for each table and figure."""
+    """The page being written; numbers its tables and figures."""
 
     def __init__(self, lab, out):
         self.lab, self.out = lab, out
         self.tables = self.figures = 0
 
     def plot(self, title, draw, name, size, narrow=None):
-        """narrow: another size, for a narrow page."""
+        """Returns the plot as HTML. narrow: another size, for a narrow page."""
         self.figures += 1
         drawn = self.drawn(draw, name, size)
         if narrow:
@@ -157,7 +157,7 @@ class Page:
         return f"<figure{' class=small' * (size == SMALL)}>{drawn}<figcaption>Figure {self.figures}. {text_of(title)}</figcaption></figure>"
 
     def drawn(self, draw, name, size):
-        """The picture as a part of the page, and as a file of this name (None: not)."""
+        """Returns the picture for embedding in the page, and writes it to a file of this name (None: no file)."""
         figure = Figure(figsize=size, layout="tight")
         figure.patch.set_alpha(0)
         axes = figure.subplots()
@@ -168,7 +168,7 @@ class Page:
                 axis.set_major_formatter("{x:g}")
                 axis.set_minor_formatter(NullFormatter())
         file = io.StringIO()
-        # a salt of its own: a hatch that another figure names alike would not be drawn while that one is hidden
+        # a salt per figure: otherwise figures share hatch ids, and a hatch is not drawn while the figure that defines it is hidden
         with matplotlib.rc_context({"svg.hashsalt": f"{self.figures} {size}"}):
             figure.savefig(file, format="svg", metadata={"Date": None})
         if name:
@@ -177,7 +177,7 @@ class Page:
         return inline(file.getvalue())
 
     def picture(self, title, graph, labels):
-        """The edges of a graph that have words, as xk draws it."""
+        """Returns a graph as xk draws it, with labels on its edges, reduced to the nodes of labelled edges (no labels: all nodes)."""
         with tempfile.TemporaryDirectory() as work:
             source = os.path.join(work, "graph.dot")
             subprocess.run([os.path.join(self.lab.build, "xk"), "draw", self.lab.graph(graph), "-o", source], check=True)
@@ -186,10 +186,10 @@ class Page:
         if labels:
             dot = slim(dot, {name for edge in labels for name in edge})
         names = {name: node for node, name in re.findall(r"^\s*(n\d+) \[.*<b>(\w+)</b>", dot, re.M)}
-        for (upper, lower), (words, marked) in labels.items():
+        for (upper, lower), (text, is_stressed) in labels.items():
             edge = f"{names[upper]} -> {names[lower]} ["
-            look = 'fontcolor="#c0392b", color="#c0392b", penwidth=2, ' if marked else ""
-            dot = dot.replace(edge, f'{edge}label="  {words}", {look}')
+            style = 'fontcolor="#c0392b", color="#c0392b", penwidth=2, ' if is_stressed else ""
+            dot = dot.replace(edge, f'{edge}label="  {text}", {style}')
         svg = subprocess.run(["dot", "-Tsvg"], input=dot, stdout=subprocess.PIPE, text=True, check=True).stdout
         self.figures += 1
         return (f'<figure class="graph">{inline(svg)}<figcaption>Figure {self.figures}. {text_of(title)}</figcaption></figure>')
@@ -206,7 +206,7 @@ class Page:
         if name:
             with open(os.path.join(self.out, name + ".csv"), "w", encoding="utf-8", newline="") as file:
                 csv.writer(file).writerows([head, *rows])
-        return "\n".join(lines + ["</table></div>"] + [f'<p class="judged">{text_of(checked)}</p>'] * bool(checked))
+        return "\n".join(lines + ["</table></div>"] + [f'<p class="note">{text_of(checked)}</p>'] * bool(checked))
 
     # ---- a question ----
 
@@ -217,8 +217,8 @@ class Page:
             if kind == "text":
                 folded.append(("text", what[0]))
             elif kind == "plot":
-                title, draw, seen, small = what
-                folded.append(("plot", f"{title} {seen if section.verdict() else ''}".strip(), draw, name, SMALL if small else USUAL))
+                title, draw, shows, small = what
+                folded.append(("plot", f"{title} {shows if section.verdict() else ''}".strip(), draw, name, SMALL if small else USUAL))
             elif kind == "table":
                 folded.append(("table", *what, name))
             else:
@@ -248,7 +248,7 @@ def verdict(section):
 
 
 def mark(section, check):
-    """Whether the answer stands on a check, and what an undecided one would say."""
+    """Returns a check's marks: whether the answer rests on it and, if a jump makes it unclear, the verdict of its figures."""
     bears = f"{BEARS} " * any(check is bearing for bearing in section.bearing())
     return bears if section.decides(check) else f"{bears}{UNDECIDED} ({labs.AGREES[check['agrees']]}) "
 
@@ -258,7 +258,7 @@ def answer(section):
 
 
 def jumped(section):
-    return f"<p class=\"judged\">{JUMPED.format(*section.line_ns)}</p>" if section.jumped() else ""
+    return f"<p class=\"note\">{JUMPED.format(*section.line_ns)}</p>" if section.jumped() else ""
 
 
 def checks(section):
@@ -272,9 +272,9 @@ def checks(section):
 
 
 def about(lab):
-    told = lab.about
-    return (f'<p class="about">{html.escape(told["date"])}, commit {html.escape(told["commit"])}, {told["minutes"]} minutes on '
-            f'{html.escape(lab.machine.doctor["machine"]["processor"])}. To repeat: <code>{html.escape(told["command"])}</code></p>')
+    run = lab.about
+    return (f'<p class="about">{html.escape(run["date"])}, commit {html.escape(run["commit"])}, {run["minutes"]} minutes on '
+            f'{html.escape(lab.machine.doctor["machine"]["processor"])}. To repeat: <code>{html.escape(run["command"])}</code></p>')
 
 
 def warnings(lab, named):
@@ -289,39 +289,39 @@ def warnings(lab, named):
 
 
 def answers(sections):
-    """What became of every chapter's answer."""
+    """Returns the table of the verdicts on all chapters' answers."""
     rows = "\n".join(f'<tr><td><a href="#{section.name}">{text_of(section.title)}</a></td><td>{badge(section)}</td>'
                      + "".join(f"<td>{counts_text(section, found)}</td>" for found in (section.bearing(), section.checks)) + "</tr>" for section in sections)
-    return (f'<div class="wide"><table class="answers"><tr><th>The answers of all chapters</th><th></th><th>checks it stands on ({BEARS})</th><th>all checks</th></tr>\n{rows}</table></div>'
-            '<p class="judged">What the checks say. <a href="#method">Method</a> has the rule by which they make an answer confirmed, unclear or contradicted.</p>')
+    return (f'<div class="wide"><table class="answers"><tr><th>The answers of all chapters</th><th></th><th>checks it rests on ({BEARS})</th><th>all checks</th></tr>\n{rows}</table></div>'
+            '<p class="note">Verdicts of the checks. <a href="#method">Method</a> explains when they make an answer confirmed, unclear or contradicted.</p>')
 
 
 def counts_text(section, found):
-    """What these checks say, and whether that decides nothing."""
+    """Returns the counts of these checks' verdicts, and whether the run was disturbed."""
     words = [f"{count}\u00a0{word}" for count, word in zip(section.counts(found), labs.AGREES.values()) if count]
     return ", ".join(words + ["disturbed"] * bool(section.disturbed and not section.virtual))
 
 
 def measured_again(page, found):
-    """The section on what several chapters have measured."""
+    """Returns the section on quantities that several chapters measured."""
     if not found:
         return ""
     rows = [(row["what"], "; ".join(f"{chapter}: {labs.spread(us)}" for chapter, us in row["found"].items()), f"{row['ratio']:.2f}") for row in found]
-    return ('<section id="repeated"><h2>Measured more than once</h2><p>Quantities that several chapters measure, each for itself and minutes apart. They show how reproducible a time is, '
-            "which the range of one chapter's repetitions does not. Checks compare what was measured in turn within one chapter, but for the one of a wake-up.</p>"
-            + page.table("The same quantity in several chapters, in microseconds", ("", "median, and range of its repetitions", "greatest median, in times of the least"), rows)
+    return ('<section id="repeated"><h2>Measured more than once</h2><p>Several chapters measure these quantities, independently and minutes apart. They show how reproducible a time is; '
+            "the range of one chapter's repetitions does not. Checks compare only what one chapter measured in turn, except the check on a wake-up.</p>"
+            + page.table("The same quantity in several chapters, in microseconds", ("", "median and range of its repetitions", "highest median / lowest"), rows)
             + "</section>\n")
 
 
 def begun(section, number, check):
-    """A check's beginning; a link leads to all of it."""
+    """Returns the beginning of a check, with a link to all of it."""
     text = labs.short(check["text"])
     more = f' <a href="#{section.name}-check-{number}">...</a>' if text != check["text"] else ""
     return f"{mark(section, check)}{text_of(text.removesuffix(' ...') if more else text)}{more}"
 
 
 def summary(sections):
-    """All checks that fail or cannot tell, and all that is not checked, in one place."""
+    """Returns the lists of all checks that disagree or are unclear, and of all comparisons that are not checked."""
     count = sum(len(section.checks) for section in sections)
     found = {words: [(section, begun(section, number, check)) for section in sections for number, check in enumerate(section.checks, 1) if section.counted(check) is agrees]
              for words, agrees in (("disagree", False), ("are unclear", None))}
@@ -334,7 +334,7 @@ def summary(sections):
         lists.append(f"<details><summary>{head}</summary><ul>{items}</ul></details>" if texts else f"<p>{head}</p>")
     met = "".join(f'<li><a href="#{section.name}">{text_of(section.title)}</a>: {section.line_ns[0]} to {section.line_ns[1]} ns</li>'
                   for section in sections if section.jumped())
-    lists.append(f"<details><summary>Experiments that met {JUMP}</summary><ul>{met}</ul></details>" if met else f"<p>No experiment met {JUMP}</p>")
+    lists.append(f"<details><summary>Experiments with {JUMP}</summary><ul>{met}</ul></details>" if met else f"<p>No experiment had {JUMP}</p>")
     return "\n".join(lists)
 
 
@@ -349,7 +349,7 @@ def write_json(path, document):
 
 
 def write(sections, lab, out):
-    """index.html, and NAME.json and NAME-*.csv, NAME-*.svg of each section."""
+    """Writes index.html, machine.json and hero.svg, and NAME.json, NAME-*.csv and NAME-*.svg of each section."""
     page = Page(lab, out)
     named = {section.name: section for section in sections}
     top = page.plot(hero.TITLE, lambda axes: hero.draw(axes, named), "hero", (8.6, 3.2), (4.1, 3.4)) if hero.can(named) else ""

@@ -1,6 +1,6 @@
 """published.py - the figures of M. Björkman, "Interrupt Protocol Processing in the x-kernel", 1994, tables 1 to 8.
 
-Times are in microseconds, but for table 1's processor cycles. Table 7 repeats figures of tables 4 and 6.
+Times are in microseconds, except table 1's processor cycles. Table 7 repeats figures of tables 4 and 6.
 """
 
 TABLE1 = (
@@ -8,7 +8,7 @@ TABLE1 = (
     ("DEC Alpha, OSF/1 1.3", "121 to 1158"),
     ("Intel Paragon i860, OSF1", "2300 and more"),
 )
-DECSTATION_SWITCH = 500  # the most
+DECSTATION_SWITCH = 500  # cycles, the upper bound
 TABLE2 = {"stack": 3.6, "ipp_handoff": 32.2, "regular": 30.7}
 
 RPC_SIZES = (1, 1000, 2000)
@@ -23,7 +23,7 @@ TABLE4 = {
 }
 
 ROUNDS = 10000
-# Context switches, and messages received (with fragments), of so many messages; by input threads.
+# By input threads, for ROUNDS messages: (context switches, messages received including fragments) at each size.
 TABLE5 = {
     1: ((10001, 10004), (10004, 10014), (10011, 20023), (10019, 30042)),
     2: ((10002, 10002), (10005, 10005), (20017, 20017), (30027, 30027)),

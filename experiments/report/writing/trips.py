@@ -10,7 +10,7 @@ def comma(numbers):
 
 
 def measure(lab, program, *arguments, floor=False):
-    """Returns (apart, together): the measurement on two cores or machines, and on one core."""
+    """Measures on two cores or machines, and on one core. Returns (apart, together)."""
     return lab.trips(program, *arguments, floor=floor), lab.trips(program, *arguments, together=True, floor=floor)
 
 
@@ -23,7 +23,7 @@ def both_data(apart, together):
     return data(apart) | {"together": data(together)["repetitions"], "together_floors_ns": together.floors}
 
 
-TIE = 1 / 3  # of a handoff, which the tables are about, in regular mode (table 2): times that differ by less are a tie
+TIE = 1 / 3  # of a handoff in regular mode (table 2): smaller differences are ties
 TIE_US = round(TIE * published.TABLE2["regular"], 1)
 
 
@@ -33,21 +33,21 @@ def tie_here_us(handoff_us):
 
 def tie_rule(handoff_us):
     """Returns the rule for pairs. handoff_us: this machine's; None: not measured."""
-    here = f"here {tie_here_us(handoff_us):.2f} us, of {handoff_us:.2f}" if handoff_us else "here not known, because this run has no chapter on handoffs, so that ties are unclear"
-    return ("a tie is a difference of less than a third of a handoff in regular mode, as table 2 has it, on both sides: "
-            f"then {TIE_US} us, of {published.TABLE2['regular']}; {here}. A published tie agrees if the whole range of the difference is a tie here, and does not if none of it is. "
-            "All other pairs agree if the difference has the published sign in every repetition, and are reversed if it has the opposite one in every repetition")
+    here = f"{tie_here_us(handoff_us):.2f} us of {handoff_us:.2f} here" if handoff_us else "unknown here because this run has no chapter on handoffs, so ties are unclear"
+    return ("a tie is a difference of less than a third of a handoff in regular mode (table 2): "
+            f"{TIE_US} us of {published.TABLE2['regular']} in 1994, {here}. A published tie agrees if the whole range of the difference is a tie here, and disagrees if none of it is. "
+            "All other pairs agree if the difference has the published sign in every repetition, and are reversed if it has the opposite sign in every repetition")
 
 
 def both_times(section, apart, together, table, rows, sizes, was):
     for found in (apart, together):
         times(section, found, f"After {table} of 1994: round trips in microseconds, {found.where}", rows, sizes, was)
-        if found is apart or len(was) > 2:  # a single pair on one core is what compare_saved() judges
+        if found is apart or len(was) > 2:  # a single pair on one core is checked by compare_saved()
             check_orders(section, found, rows, sizes, was, bears=True)
 
 
 def times(section, found, title, rows, sizes, was):
-    """A row for each configuration, and below it what was published of it."""
+    """Adds a table with a row for each configuration, and its published times below it."""
     body = []
     for (mode, handoff), text in rows.items():
         body.append((text, *(labs.spread(found.median_us(mode, handoff, 1, size)) for size in sizes)))
@@ -56,34 +56,34 @@ def times(section, found, title, rows, sizes, was):
         else:
             body.append(("published", *("-" for _ in sizes)))
     section.table(title, ("", *(labs.bytes_of(size) for size in sizes)), body,
-                  checked=f"which of every two published rows is less, at each size (those less than {TIE_US} us apart are ties: see Method); not the times themselves, of another machine")
+                  checked=f"for each pair of published rows, which is less at each size (differences below {TIE_US} us are ties: see Method); not the times themselves, which are another machine's")
 
 
 def check_orders(section, found, rows, sizes, was, bears=False):
     """
-    At each size, whether of every two published configurations the one that took less then takes less here, but for ties. rows,
-    was: by mode, handoff and, unless there is one, input threads.
+    Checks at each size and for each pair of published configurations whether the one that took less then takes less here, or
+    whether both are ties. rows, was: by mode, handoff and, unless there is one, input threads.
     """
     names = [key for key in rows if key in was]
     for place, size in enumerate(sizes):
         orders, ties, off = [], [], {False: [], None: []}
         for i, one in enumerate(names):
             for other in names[i + 1:]:
-                agrees, is_tie, words = order(found, one, other, size, was[one][place], was[other][place])
+                agrees, is_tie, text = order(found, one, other, size, was[one][place], was[other][place])
                 (ties if is_tie else orders).append(agrees)
                 if agrees is not True:
-                    off[agrees].append(f"{rows[one]} against {rows[other]} {words}")
+                    off[agrees].append(f"{rows[one]} against {rows[other]} {text}")
         where = f"{found.where[0].upper()}{found.where[1:]}, {labs.bytes_of(size)}"
         if len(names) == 2:
-            told = f"{rows[names[0]]} against {rows[names[1]]} {words}"
+            result = f"{rows[names[0]]} against {rows[names[1]]} {text}"
         else:
-            told = ", and ".join(f"{of.count(True)} of {len(of)} {words}" for of, words in ((orders, "pairs have the published order"), (ties, "ties are ties here")) if of)
-            told += "".join(f"; {name}: {'; '.join(off[agrees])}" for agrees, name in ((False, "not so"), (None, "unclear")) if off[agrees])
-        section.check(near.all_of(orders + ties), f"{where}: {told}.", bears, rule=tie_rule(found.handoff_us), across=found.is_across)
+            result = ", and ".join(f"{of.count(True)} of {len(of)} {words}" for of, words in ((orders, "pairs have the published order"), (ties, "ties are ties here")) if of)
+            result += "".join(f"; {name}: {'; '.join(off[agrees])}" for agrees, name in ((False, "disagree"), (None, "unclear")) if off[agrees])
+        section.check(near.all_of(orders + ties), f"{where}: {result}.", bears, rule=tie_rule(found.handoff_us), across=found.is_across)
 
 
 def order(found, one, other, size, was_one, was_other):
-    """(whether the difference has the published sign, or is small, if that was; whether it was; the difference in words)."""
+    """Returns (whether a published tie is a tie here, or the difference has the published sign; whether it is a published tie; the difference as text)."""
     slower, faster = ((*key, *((1,) if len(key) == 2 else ()), size) for key in (one, other))
     more = found.saved_us(slower, faster)
     words = f"{more['median']:+.1f} us ({more['low']:+.1f} to {more['high']:+.1f}; published {was_one - was_other:+d})"
@@ -96,14 +96,14 @@ def order(found, one, other, size, was_one, was_other):
 
 
 def handed(found, key):
-    """Returns the handoffs of a run's rounds at both ends together: (text, whether there were any)."""
+    """Returns the handoffs at both ends together as a label for an edge: (text, whether there were any)."""
     runs = found.runs[key]
     handoffs, rounds = (sum(counts) for counts in zip(*((sum(run["handoffs"].values()), run["rounds"]) for run in runs)))
     return f"{handoffs or 'no'} handoffs in {rounds} round trips", handoffs > 0
 
 
 def frames(found, key):
-    """Returns the frames that arrived at both ends as text on an edge, not marked as a handoff."""
+    """Returns the frames that arrived at both ends as a label for an edge: (text, False: no handoff)."""
     runs = found.runs[key]
     return f"{sum(run['fragments'] for run in runs)} frames arrived", False
 
@@ -115,11 +115,11 @@ def was_saved(table, sizes, size, slower, faster):
 
 
 def compare_saved(section, found, table, sizes, slower, faster, words):
-    """Compares the saving here with the published one. words: what saves it."""
+    """Compares the saving here with the published one. words: the configuration that saves."""
     for place, size in enumerate(sizes):
         saved, was = found.saved_us((*slower, 1, size), (*faster, 1, size)), was_saved(table, sizes, size, slower, faster)
         part = saved["median"] / found.median_us(*slower, 1, size)["median"]
-        section.compare(f"{labs.bytes_of(size)}: that {words} saves time of a round trip, {found.where}", f"{labs.spread(saved)} us, {part:.0%}",
+        section.compare(f"{labs.bytes_of(size)}: {words} shortens the round trip, {found.where}", f"{labs.spread(saved)} us, {part:.0%}",
                         f"{was} us, {was / table[slower][place]:.0%}", labs.is_saved(saved), bears=True, rule=labs.SIGNS, across=found.is_across)
     compare_dependence_on_size(section, found, table, sizes, slower, faster, words)
     section.why = why_by_size(found, sizes, slower, faster)
@@ -131,52 +131,59 @@ def each_saved(found, sizes, slower, faster):
 
 
 def most_saved(found, sizes, slower, faster):
-    """The greatest saving of all sizes relative to the least."""
+    """Returns the largest saving of all sizes relative to the smallest."""
     here = each_saved(found, sizes, slower, faster)
     return labs.quotients(map(max, here), map(min, here))
 
 
 def compare_dependence_on_size(section, found, table, sizes, slower, faster, words):
-    """Checks that the saving depends on the size as little as published, and compares its part of a round trip."""
+    """Checks that the saving depends on the size as little as published, and shows its share of a round trip."""
     was = [was_saved(table, sizes, size, slower, faster) for size in sizes]
     here = each_saved(found, sizes, slower, faster)
     whole = list(zip(*([run["rtt_ns"]["p50"] / 1000 for run in found.runs[*slower, 1, size]] for size in sizes)))
     most, was_most = most_saved(found, sizes, slower, faster), max(was) / min(was)
-    section.compare(f"{words}: its greatest saving of the {len(sizes)} sizes relative to the least, {found.where}", labs.spread(most, 2), f"{was_most:.2f}",
-                    near.within(most, 1, was_most * (1 + near.NEAR)), bears=True, rule=f"no more than published, or by {near.NEAR:.0%}", across=found.is_across)
+    section.compare(f"{words}: largest saving of the {len(sizes)} sizes relative to the smallest, {found.where}", labs.spread(most, 2), f"{was_most:.2f}",
+                    near.within(most, 1, was_most * (1 + near.NEAR)), bears=True, rule=f"at most {near.NEAR:.0%} more than published", across=found.is_across)
     parts = [labs.quotients([row[i] for row in here], [row[i] for row in whole]) for i in range(len(sizes))]
     then = [part / all_us for part, all_us in zip(was, table[slower])]
-    told, published = (", ".join(f"{share:.0%}" for share in shares) for shares in ([part["median"] for part in parts], then))
-    section.compare(f"{words}: the part of a round trip that it saves of {list_of(sizes)}, {found.where}", told, published,
-                    "the paper states no such part, and its round trips have a wire in them, and these none")
+    here_text, then_text = (", ".join(f"{share:.0%}" for share in shares) for shares in ([part["median"] for part in parts], then))
+    section.compare(f"{words}: share of the round trip saved for {bytes_list_of(sizes)}, {found.where}", here_text, then_text,
+                    "the paper states no such share, and its round trips include a wire, these do not")
 
 
 def switches(run):
-    """Returns the operating system's count of switches of all threads of both ends per round trip."""
+    """Returns the thread switches per round trip at both ends, as counted by the operating system."""
     return sum(run["process_switches"].values()) / run["rounds"]
 
 
 def why_by_size(found, sizes, slower, faster):
-    """Returns a text on why the saving may depend on the size if both hosts share a core."""
+    """Returns a text on why the saving may depend on the size when both hosts share a core."""
     runs = {size: (found.runs[*slower, 1, size], found.runs[*faster, 1, size]) for size in sizes}
-    made = " and one of ".join("{} takes {:.1f} or {:.1f}".format(labs.bytes_of(size), *(labs.median([switches(run) for run in of]) for of in runs[size])) for size in (sizes[0], sizes[-1]))
+    regular_and_ipp = [[f"{labs.median([switches(run) for run in mode]):.1f}" for mode in runs[size]] for size in (sizes[0], sizes[-1])]
     each = [labs.quotients(found.each_saved_us((*slower, 1, size), (*faster, 1, size)), [switches(a) - switches(b) for a, b in zip(*runs[size])])["median"] for size in sizes]
-    return (f"Hosts that share a core take turns between the frames of a message, too: a round trip of {made} switches of threads, by the operating system's count, in "
-            f"regular mode or in IPP. For each switch that is saved, {', '.join(f'{us:.1f}' for us in each)} us are saved of {list_of(sizes)}.")
+    return (f"Hosts that share a core also take turns between a message's frames: a round trip of {labs.bytes_of(sizes[0])} takes {regular_and_ipp[0][0]} thread switches in "
+            f"regular mode and {regular_and_ipp[0][1]} in IPP, one of {labs.bytes_of(sizes[-1])} {regular_and_ipp[1][0]} and {regular_and_ipp[1][1]}, as counted by the operating system. Each switch avoided saves {list_of(f'{us:.1f}' for us in each)} us for {bytes_list_of(sizes)}.")
 
 
-def list_of(sizes):
-    return ", ".join(map(str, sizes[:-1])) + f" and {labs.bytes_of(sizes[-1])}"
+def list_of(items):
+    """'1, 2 and 3'"""
+    *first, last = map(str, items)
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def bytes_list_of(sizes):
+    """'1, 2 and 3 bytes'"""
+    return list_of([*sizes[:-1], labs.bytes_of(sizes[-1])])
 
 
 def answer_saved(found, table, sizes, slower, faster):
-    """Returns a text on the saving at each size, here and published, for an answer."""
-    medians = ", ".join(f"{found.saved_us((*slower, 1, size), (*faster, 1, size))['median']:.1f}" for size in sizes)
-    return f"{medians} us are saved of {list_of(sizes)} (in 1994 {', '.join(str(was_saved(table, sizes, size, slower, faster)) for size in sizes)})"
+    """Returns the saving at each size, here and published, as text for an answer."""
+    medians = list_of(f"{found.saved_us((*slower, 1, size), (*faster, 1, size))['median']:.1f}" for size in sizes)
+    return f"{medians} us for {bytes_list_of(sizes)} (in 1994: {list_of(was_saved(table, sizes, size, slower, faster) for size in sizes)})"
 
 
 def plot_saved(section, found, rows, sizes):
-    """Plots how much less each configuration takes than the first, by size."""
+    """Plots how much each configuration saves compared with the first, by size."""
     first, *others = rows
 
     def draw(axes):
