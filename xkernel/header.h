@@ -313,10 +313,12 @@ xk_format_add(struct xk_format *format, const struct xk_field *f, size_t at)
 		format->sum_at = byte;
 		format->sum_covers = (uint8_t)f->covers;
 		format->sum_pseudo = f->pseudo;
+		format->fits &= at % 8 == 0 && f->bits == 16;
 	}
 	if (f->step != 0) {
 		format->number_at = byte;
 		format->number_step = (uint8_t)f->step;
+		format->fits &= at % 8 == 0 && f->bits == 16 && f->step <= UINT8_MAX;
 	}
 }
 

@@ -179,7 +179,10 @@ TEST(settings_must_lie_in_the_instance)
 	CHECK_STR(declaration_error(), "test: protocol \"toy\": its setting number has no `choices`");
 }
 
-/* The framework cannot receive with these: too many bytes, a 3-byte length, three runs of names, an odd checksum. */
+/*
+ * The framework cannot receive with these: too many bytes, a 3-byte length, three runs of names, a number and a checksum
+ * of 4 bytes, an odd checksum.
+ */
 TEST(unusable_receive_fields_are_refused)
 {
 	static const struct xk_field far[] = { { .name = "text", .bits = 64 },
@@ -194,6 +197,10 @@ TEST(unusable_receive_fields_are_refused)
 		{ .name = "a", .bits = 8, .kind = XK_NAMES_SESSION }, { .name = "b", .bits = 56 },
 		{ .name = "c", .bits = 8, .kind = XK_NAMES_SESSION }, { .name = "d", .bits = 56 },
 		{ .name = "e", .bits = 8, .kind = XK_NAMES_SESSION }, { .name = NULL }
+	};
+	static const struct xk_field number[] = { { .name = "number", .bits = 32, .step = 1 }, { .name = NULL } };
+	static const struct xk_field long_sum[] = {
+		{ .name = "sum", .bits = 32, .kind = XK_CHECKSUM, .covers = XK_COVERS_HEADER }, { .name = NULL }
 	};
 	static const struct xk_field sum[] = {
 		{ .name = "kind", .bits = 8 },
@@ -214,6 +221,8 @@ TEST(unusable_receive_fields_are_refused)
 	} bad[] = { { far, 26, "the framework cannot receive and send by its `fields`" },
 		    { length, 4, "the framework cannot receive and send by its `fields`" },
 		    { names, 17, "the framework cannot receive and send by its `fields`" },
+		    { number, 4, "the framework cannot receive and send by its `fields`" },
+		    { long_sum, 4, "the framework cannot receive and send by its `fields`" },
 		    { sum, 4, "its checksum, length or number is not on an even byte" },
 		    { whole, 2, "the framework cannot compute its checksum" },
 		    { pseudo, 2, "its checksum is XK_COVERS_PSEUDO, but has no `pseudo`" } };
@@ -248,6 +257,21 @@ TEST(fields_must_name_each_end_once)
 	fields[0].end = XK_END_NONE;
 	CHECK_STR(declaration_error(),
 		  "test: protocol \"toy\": its field to is XK_END_LOCAL, but no field is the other end");
+}
+
+TEST(ends_must_be_whole_bytes_of_one_length)
+{
+	struct xk_field fields[] = { { .name = "from", .bits = 16, .end = XK_END_REMOTE },
+				     { .name = "to", .bits = 8, .end = XK_END_LOCAL },
+				     { .name = NULL } };
+
+	xk_type_toy = sound;
+	xk_type_toy.fields = fields;
+	xk_type_toy.header = 3;
+	CHECK_STR(declaration_error(),
+		  "test: protocol \"toy\": its fields from and to, the two ends, differ in length");
+	fields[0].bits = fields[1].bits = 12;
+	CHECK_STR(declaration_error(), "test: protocol \"toy\": its field from is an end, but not of whole bytes");
 }
 
 TEST(ports_must_have_passive_keys)

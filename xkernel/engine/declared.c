@@ -135,8 +135,9 @@ static void
 declared_ends(struct declared *d, const struct xk_protocol_type *type)
 {
 	const struct xk_field *remote = NULL, *local = NULL;
+	unsigned at = 0;
 
-	for (const struct xk_field *f = type->fields; f != NULL && f->name != NULL; f++) {
+	for (const struct xk_field *f = type->fields; f != NULL && f->name != NULL; at += f->bits, f++) {
 		const struct xk_field **end = f->end == XK_END_REMOTE ? &remote : &local;
 
 		if (f->end == XK_END_NONE)
@@ -146,8 +147,14 @@ declared_ends(struct declared *d, const struct xk_protocol_type *type)
 					f->end == XK_END_REMOTE ? "XK_END_REMOTE" : "XK_END_LOCAL");
 			return;
 		}
+		if (at % 8 != 0 || f->bits % 8 != 0) {
+			declared_refuse(d, "its field %s is an end, but not of whole bytes", f->name);
+			return;
+		}
 		*end = f;
 	}
+	if (remote != NULL && local != NULL && remote->bits != local->bits)
+		declared_refuse(d, "its fields %s and %s, the two ends, differ in length", remote->name, local->name);
 	if ((remote == NULL) != (local == NULL))
 		declared_refuse(d, "its field %s is %s, but no field is the other end",
 				remote != NULL ? remote->name : local->name,
@@ -176,8 +183,9 @@ declared_messages(struct declared *d, const struct xk_protocol_type *type)
 	if (type->fields == NULL || !format.fits || type->header > XK_SENDS_HEADER)
 		declared_refuse(d,
 				"it has the flag XK_BY_FIELDS, but the framework cannot receive and send by its "
-				"`fields`: it needs at most %d bytes, a length of 16 or 32 bits on a byte boundary, "
-				"session names within two windows of 8 bytes, and usual values within three",
+				"`fields`: it needs at most %d bytes; a length of 16 or 32 bits, and a number and a "
+				"checksum of 16, on byte boundaries; session names within two windows of 8 bytes; and "
+				"usual values within three",
 				XK_SENDS_HEADER);
 	else if (format.sum_covers == XK_COVERS_PAYLOAD || format.sum_covers == XK_COVERS_MESSAGE)
 		declared_refuse(d, "it has the flag XK_BY_FIELDS, but the framework cannot compute its checksum, which "
