@@ -163,7 +163,7 @@ def made(name, about, kept, earlier):
 
 
 def uncommitted(section):
-    """Returns where the chapter's JSON beside the record first differs from its data, answer and checks (by their figures: jumps of a cache line's time are unknown here); "" if nowhere."""
+    """Returns where the chapter's JSON beside the record first differs from its data, answer and checks (by their figures: jumps in the cache-line time are unknown here); "" if nowhere."""
     with open(os.path.join(os.path.dirname(RECORD), f"{section.name}.json"), encoding="utf-8") as file:
         document = json.load(file)
     for one in document["checks"]:

@@ -103,7 +103,7 @@ def check_verdict(name, document, text):
     jumped = line is not None and line[1] > labs.JUMP * line[0]
     counted = [None if check["across"] and jumped else check["by_figures"] for check in document["checks"]]
     everything = [check["agrees"] for check in document["checks"]]
-    expect(everything == counted, f"{name}: checks across cores are unclear if a cache line's time jumped", f"{everything}, not {counted}")
+    expect(everything == counted, f"{name}: checks across cores are unclear if the cache-line time jumped", f"{everything}, not {counted}")
     bearing = [check for check in document["checks"] if check["bears"]] or document["checks"]
     agrees = [check["agrees"] for check in bearing]
     expect(document["counts"]["all"] == {word: everything.count(each) for each, word in labs.AGREES.items()} | {"all": len(everything)}, f"{name}: its counts")
@@ -175,7 +175,7 @@ def check_machine(out, text):
     lines = [experiment["line_ns"] for experiment in data["experiments"].values()]
     jumped = sum(line is not None and line[1] > labs.JUMP * line[0] for line in lines)
     expect(text.count("During this chapter the cache-line time between the cores jumped") == jumped and ("Experiments with a jump" in text) == (jumped > 0),
-           "and during which experiments a cache line's time jumped", str(lines))
+           "and during which experiments the cache-line time jumped", str(lines))
 
 
 def check_tables(out, text):
@@ -270,7 +270,7 @@ def check_policies(out):
 def check_marks():
     """
     Checks the rules of verdicts: the checks that bear an answer decide; on a machine with other activity only those on virtual time do, and
-    after a jump of a cache line's time none across cores. More disagreements than agreements contradict, whatever they are about.
+    after a jump in the cache-line time none across cores. More disagreements than agreements contradict, whatever they are about.
     """
     for agrees, disturbed, virtual, wanted in (
             ([True, True], [], False, True), ([True, False], [], False, False), ([True, None], [], False, None),
@@ -325,7 +325,7 @@ def check_pairs():
         expect(section.checks[0]["agrees"] is wanted, f"a pair of rows: published {was_us:+d} us, here {more_us}, a handoff {handoff_us} us", str(section.checks))
 
 
-def check_shapes():
+def check_dependence_on_size():
     """Checks the saving for two sizes: as published, and twice as much for the longer one."""
     for last_us, wanted in ((20, [True]), (40, [False])):
         documents = [{"machine": {}, "runs": [{"mode": mode, "handoff": "none", "threads": 1, "size": size, "rtt_ns": {"p50": 1000 * us}}
@@ -418,7 +418,7 @@ def main():
     check_marks()
     check_jumps()
     check_pairs()
-    check_shapes()
+    check_dependence_on_size()
     check_waits()
     check_without_git()
     check_refused(sys.argv[1])

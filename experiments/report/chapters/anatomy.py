@@ -98,8 +98,8 @@ def run(lab):
         f"udptest and chantest send one byte between two processes, {lab.apart()}{'' if lab.far else ', over virtio'}, in IPP without a handoff; drivers sleep. A "
         "virtual protocol (vstamp) on each edge of both graphs records the time when a message crosses, and around the driver's "
         "sleep, receive and transmit. A row is the mean of the middle fifth of each repetition's round trips, by duration, and then the mean of the repetitions: "
-        "means add up, medians would not. A round trip below the parts is each repetition's median, which is close to the mean of the middle fifth, "
-        "and then also the mean of the repetitions, with their range in brackets. The answer and the checks use the median of the repetitions."
+        "means add up, medians would not. The round trips below the parts are means of the repetitions' medians, each close to the mean of its middle fifth, "
+        "with their range in brackets. The answer and the checks use the median of the repetitions."
     )
     alone = []  # isolated wake-ups, in turn with the others
     found = {program: measure(lab, program, number, alone) for number, program in enumerate(PROGRAMS)}

@@ -85,7 +85,7 @@ def predicted(section, model):
         f"minus the {exchange['sum_us']} of an exchange's parts. (The measured call took {added(exchange, call)} more than the measured exchange: {call['measured_us']} minus "
         f"{exchange['measured_us']}.) The prediction uses it on all four. FDDI's call with arguments is predicted too long "
         "because the prediction copies a received packet, which FDDI's controller puts where the server wants it. The SPARCstation's calls are predicted "
-        "too short because its operating system is another, whose calls cost more. Our call's frame has 60 bytes, two of "
+        "too short because its operating system is another one, with more expensive calls. Our call's frame has 60 bytes, two of "
         "ATM's cells; the paper's took one. On FDDI and ATM the paper charges the empty reply to a long call the "
         "controller's latency of the call; the prediction charges that of a short frame.")
 
@@ -242,7 +242,7 @@ def check_calls(section, model):
 
 
 def check_order(section, words, rows):
-    """Checks the order of each pair of controllers. rows: (controller, its row of the model). Equal published times need simulated ones within OVERLAP_LIMIT."""
+    """Checks the order of each pair of controllers. rows: (controller, its row of the model). If published times are equal, simulated ones must differ by at most OVERLAP_LIMIT."""
     off = [f"{one} against {other}" for i, (one, a) in enumerate(rows) for other, b in rows[i + 1:]
            if (a["us"] - b["us"]) * (a["measured_us"] - b["measured_us"]) < 0
            or (a["measured_us"] == b["measured_us"] and abs(a["us"] / b["us"] - 1) > OVERLAP_LIMIT)]

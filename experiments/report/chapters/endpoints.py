@@ -37,7 +37,7 @@ def run(lab):
         "and Interrupt-to-Interrupt Level Communication\"). One message bounces between two programs. Linux's sockets block; "
         f"hosts with pingpong on LLP {cable}"
         "In the rows "
-        "of Linux's kernel, a program there sends the message back, and the other endpoint is a packet socket. "
+        "of Linux's kernel, a program inside it sends the message back, and the other endpoint is a packet socket. "
         + ("" if lab.far else "Over virtio nothing of Linux's network is beneath the hosts. ") + "A figure is the mean of the averages of five runs of "
         f"{section.data['rounds']} round trips each, with the lowest and the highest in brackets, as in the paper: a range of five, not of six "
         "as in other chapters. The paper's computation was repeated five times; here one is timed in five parts, and each part is scaled to "
@@ -191,7 +191,7 @@ def order(here, then):
 
 
 def check_orders(section, name, where):
-    """Checks tables 1 to 6. A time's interval spans the averages of its runs; a rate's, the mean of many short runs, is as wide as repeated rates differ."""
+    """Checks tables 1 to 6. A time's interval spans the averages of its runs; a rate's, the mean of many short runs, is NEAR wide."""
     rows = {rung: row for rung, row in section.data[name].items() if rung in PUBLISHED}
     if len(rows) < 2:
         return
@@ -355,7 +355,7 @@ def switches(cell):
 
 
 def why(rows, size, alone, awake):
-    """Returns a text on why LLP compares with TCP otherwise than in 2000."""
+    """Returns a text on why LLP compares with TCP differently than in 2000."""
     halting = alone["user"] - awake["user"], alone["tcp"] - awake["tcp"]
     text = (f"Idle cores halt: if kept awake, LLP's round trip at user level takes {awake['user']:.0f} instead of {alone['user']:.0f} us, TCP's {awake['tcp']:.0f} "
             f"instead of {alone['tcp']:.0f}. ")

@@ -159,8 +159,8 @@ def paced(lab, section):
 
 
 DIFFERENCES = {  # (table, slower, faster): words
-    ("4", "Regular", "IPP, no handoff"): "IPP without a handoff saves, with one input thread",
-    ("7", "Regular, 3 threads", "IPP, 3 threads"): "IPP without a handoff saves, with three input threads",
+    ("4", "Regular", "IPP, no handoff"): "with one input thread, IPP without a handoff saves",
+    ("7", "Regular, 3 threads", "IPP, 3 threads"): "with three input threads, IPP without a handoff saves",
     ("4", "IPP, client handoff", "IPP, no handoff"): "a handoff at the client costs",
     ("4", "IPP, server handoff", "IPP, no handoff"): "a handoff at the server costs",
     ("6", "2", "1"): "a second input thread costs",

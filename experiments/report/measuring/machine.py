@@ -23,7 +23,7 @@ class Machine:
         self.sections = {}
 
     def take_floor(self):
-        """Measures a round trip with DPDK alone, polling, and a cache line's time before and after."""
+        """Measures a round trip with DPDK alone, polling, and the cache-line time before and after."""
         self.lab.chapter = "machine"
         run = self.lab.run_for_stdout(labs.FLOOR, "--cores", self.lab.cores, "--rounds", str(self.lab.rounds(*FLOOR_ROUNDS)))
         self.floors.append({"rtt_ns": run["rtt_ns"], "cache_line_ns": run["machine"]["cache_line_ns"]})
@@ -97,7 +97,7 @@ class Machine:
 
 
 def processor():
-    """Returns this machine's name with its model's numbers if known, because a virtual machine's name for it may stand for several models."""
+    """Returns the processor's name, with its model's numbers if known: a virtual machine may use one name for several models."""
     with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
         facts = dict(map(str.strip, line.split(":", 1)) for line in file.read().split("\n\n", maxsplit=1)[0].splitlines() if ":" in line)
     words = [facts.get("model name", ""), *(f"{what} {facts[key]}" for what, key in (("family", "cpu family"), ("model", "model"), ("stepping", "stepping")) if key in facts)]
