@@ -60,34 +60,34 @@ class Far:
         if not self.host or self.host.startswith("-"):
             raise Failed(f"--far {self.host or repr('')}: give USER@HOST, as to ssh")
         if not options.link:
-            raise Failed("--far needs --link: what joins the machines")
+            raise Failed("--far needs --link: the link between the machines")
         self.links = both(options.link)  # of the client and of the server
         if not is_card(options.link) and not options.dev:
             raise Failed(f"--link {options.link} needs --dev: an interface of each machine: HERE,THERE")
         self.devs = both(options.dev or options.link)
         self.cores = options.cores.split(",")[0], options.cores.split(",")[-1]
-        self.are_two = self.look(os.path.join(os.path.abspath(options.build), "xk"))
+        self.are_two = self.check_other_side(os.path.join(os.path.abspath(options.build), "xk"))
         self.ends = "two machines" if self.are_two else "two systems on one machine"
 
-    def look(self, program):
+    def check_other_side(self, program):
         """Returns whether the other system is on another machine. Fails if experiments could not run there."""
         line = (f"echo {HELLO}; test -x {shlex.quote(program)} && echo built || echo; cat {BOOT} || echo; "
                 f"git -C {shlex.quote(ROOT)} rev-parse HEAD || echo")
         banner, _, said = self.output(line).partition(HELLO + "\n")
         if banner:
             raise Failed(f"--far {self.host}: the shell there prints {banner.splitlines()[0]!r} before a command's output: "
-                         "let its start file (~/.bashrc?) print only where the shell is interactive")
+                         "let its start file (~/.bashrc?) print only if the shell is interactive")
         built, boot, commit = said.split("\n")[:3]
         here = subprocess.run(["sh", "-c", line], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=False).stdout.split("\n")
         again = "put this commit into the same directory there, and run ./run build"
         if not built:
-            raise Failed(f"--far {self.host}: {program} is not there: {again}")
+            raise Failed(f"--far {self.host}: {program} is missing there: {again}")
         if commit and here[3] and commit != here[3]:
             raise Failed(f"--far {self.host}: {ROOT} is at commit {commit[:10]} there, at {here[3][:10]} here: {again}")
         return bool(boot) and boot != here[2]
 
     def options(self):
-        """Returns the options from which another program makes the same Far."""
+        """Returns the options with which another program creates an equal Far."""
         return ["--far", self.host, "--link", ",".join(self.links), "--dev", ",".join(self.devs)]
 
     def of_pair(self):
@@ -104,7 +104,7 @@ class Far:
         return [*SSH, self.host, "exec sh -c " + shlex.quote(line)]
 
     def words(self, *words):
-        """Returns the command that runs another one there, which ends by itself."""
+        """Returns the command that runs another one there, which must end without a signal."""
         return self.line("exec " + shlex.join(map(str, words)))
 
     def start(self, words, **more):
@@ -130,9 +130,9 @@ class Far:
 
 
 def add_options(parser):
-    """Adds the options of programs whose server may be on another machine."""
-    parser.add_argument("--far", metavar="USER@HOST", help="run the servers there, by ssh, which must need no password")
-    parser.add_argument("--link", metavar="HERE[,THERE]", help="with --far: what joins the machines: af_packet, af_xdp, or the PCI addresses of their cards")
+    """Adds the options of programs whose server may run on another machine."""
+    parser.add_argument("--far", metavar="USER@HOST", help="run the servers there, by ssh, which must work without a password")
+    parser.add_argument("--link", metavar="HERE[,THERE]", help="with --far: the link between the machines: af_packet, af_xdp, or the PCI addresses of their cards")
     parser.add_argument("--dev", metavar="HERE[,THERE]", help="with --far: each machine's interface, unless the link is a card")
 
 

@@ -11,21 +11,21 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))  # the checko
 
 
 class Failed(Exception):
-    """Something could not be measured; the text is the reason."""
+    """A measurement failed; the text is the reason."""
 
 
 def die_with_parent():
-    """Makes a started program end when its parent does, however that ends."""
+    """Makes a started program end when its parent ends, in whatever way."""
     ctypes.CDLL(None).prctl(1, signal.SIGKILL)
 
 
 def await_standing(process):
-    """Waits until a host says on its standard error that it stands, and returns the lines so far: its trace may begin earlier."""
+    """Waits until a host reports on its standard error that it stands. Returns the lines so far: its trace may begin earlier."""
     lines = []
     while not lines or " stands at " not in lines[-1]:
         line = process.stderr.readline()
         if not line:
-            raise Failed(lines[-1].strip() if lines else "a host has ended unexpectedly")
+            raise Failed(lines[-1].strip() if lines else "a host ended unexpectedly")
         lines.append(line.decode() if isinstance(line, bytes) else line)
     return lines
 
@@ -62,7 +62,7 @@ def exit_with(main):
 
 
 def touch(file):
-    """Fails if a document cannot be written to file. Call it before measuring."""
+    """Raises Failed if a document cannot be written to file. Call it before measuring."""
     try:
         open(file, "a", encoding="utf-8").close()
     except OSError as why:
@@ -70,7 +70,7 @@ def touch(file):
 
 
 def find_and_print(name, find, show, file):
-    """Shows the document that find() returns, and writes it to file as JSON (None: nowhere). Returns the exit status."""
+    """Shows the document that find() returns, and writes it to file as JSON (None: not at all). Returns the exit status."""
     try:
         if file:
             touch(file)

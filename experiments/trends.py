@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""trends.py BUILD OLD - compares two builds: both run each workload in each turn, which yields a pair of figures.
+"""trends.py BUILD OLD - compares two builds: in each turn both run each workload, which yields a pair of figures.
 
 A ratio is new over old, the median of all pairs; in brackets are the lowest and the highest, which enclose the true median
-with a confidence of 97 % (six pairs). A ratio counts as a change if its interval excludes 1. Instruction counts (callgrind) hardly vary: a
-change of 1 % counts. --help has the options.
+with a confidence of 97 % (six pairs). A ratio counts as a change if its interval excludes 1. Instruction counts (callgrind) hardly vary, so
+a change of 1 % counts. --help has the options.
 """
 import argparse
 import json
@@ -29,7 +29,7 @@ def first_ns(found):
     return found["runs"][0]["rtt_ns"]["p50"]
 
 
-# Workload: (program and options, function that takes the figure from its JSON).
+# Workload: (program and options, function that extracts the figure from its JSON).
 ONE_PROCESS = {
     "an echo, 1 byte": (("xk", "bench", "echo"), net_ns),
     "an echo, 1,472 bytes": (("xk", "bench", "echo", "--size", "1472"), net_ns),
@@ -133,14 +133,14 @@ def print_found(found):
 
 
 def main():
-    parser = argparse.ArgumentParser(prog="trends", description="what has changed between two builds")
+    parser = argparse.ArgumentParser(prog="trends", description="compares the performance of two builds")
     parser.add_argument("build", help="directory of the new programs")
     parser.add_argument("old", help="directory of the old programs")
     parser.add_argument("--cores", default="0,1", metavar="A,B", help="cores of client and server (0,1)")
     parser.add_argument("--rounds", type=int, default=20000, help="round trips of each figure; in one process, ten times as many (20000)")
     parser.add_argument("--counted", type=int, default=20000, help="rounds counted for instructions, after as many uncounted ones (20000; 0: none)")
     parser.add_argument("--turns", type=int, default=6, help="pairs (6)")
-    parser.add_argument("--json", metavar="FILE", help="what was found")
+    parser.add_argument("--json", metavar="FILE", help="write the results to FILE")
     options = parser.parse_args()
     return find_and_print("trends", Trends(options).find, print_found, options.json)
 

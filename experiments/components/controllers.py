@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """controllers.py BUILD - the parts of a round trip, by controller: the tables of C. A. Thekkath and H. M. Levy, "Limits to
 Low-Latency Communication on High-Speed Networks" (1993), in the simulator. The parts of an exchange of packets are fitted to the
-published ones; from them, and from what a call costs besides on one of the machines, the calls of all of them are predicted.
+published parts. The calls of all machines are predicted from them and from the additional costs of a call on one machine.
 Prints both beside the published figures. --help has the options.
 """
 import argparse
@@ -26,7 +26,7 @@ PART_TITLES = {"wire": "Time on the wire", "controller": "Controller latency", "
 # Microseconds of a call without arguments, and with a packet of them: table 2. The reply is always empty.
 STEPS = ("client call", "controller, call", "wire, call", "interrupt, server", "server receipt", "server reply", "controller, reply",
          "wire, reply", "interrupt, client", "client receipt")
-# `written` is how much of a longer packet's transfer is its writing; in table 2, 117 of a packet's 280 us.
+# `written` is the share of writing in a longer packet's transfer; in table 2, 117 of a packet's 280 us.
 CONTROLLERS = {
     "ethernet_dec": {
         "title": "Ethernet, DECstation", "how": "packets in the controller's memory, copied by the processor",
@@ -35,7 +35,7 @@ CONTROLLERS = {
         "measured": (253, 3137),
         "calls": ((28, 26, 58, 25, 39, 27, 25, 57, 26, 29), (145, 27, 1221, 25, 470, 27, 25, 57, 26, 29)), "measured_calls": (340, 2070)},
     "ethernet_sparc": {
-        "title": "Ethernet, SPARCstation", "how": "DMA both ways, scatter-gather",
+        "title": "Ethernet, SPARCstation", "how": "DMA in both directions, scatter-gather",
         "link": {"rate": "10Mb/s", "overhead": 12, "gap": 12, "min_frame": 60}, "frames": (60, 1514), "written": 0.5,
         "wire": (115, 2442), "controller": (89, 103), "transfer": (6, 6), "vectoring": (12, 12), "service": (42, 42),
         "measured": (263, 2611),
@@ -53,24 +53,24 @@ CONTROLLERS = {
         "measured": (73, 746),
         "calls": ((25, 8, 3, 17, 29, 25, 8, 3, 17, 29), (159, 44, 88, 20, 347, 25, 44, 3, 17, 29)), "measured_calls": (170, 675)},
 }
-FITTED = "ethernet_dec"  # what a call costs besides its packets is of this machine
+FITTED = "ethernet_dec"  # the machine from which a call's costs besides its packets are taken
 PACKET_HEADERS = 14 + 6  # Ethernet and LLP
 CALL_HEADERS = 14 + 24 + 20 + 2  # Ethernet, BID, CHAN and MARSHAL
 BELOW_VWORK = 14 + 24
 
 
 def linear_ns(controller, part):
-    """One way of a part, as a function of the frame's bytes: nanoseconds, and as many for each 1,000 bytes."""
+    """Returns a part's time in one direction, as a function of the frame's length: (nanoseconds, nanoseconds per 1,000 bytes)."""
     (least, most), (short, long) = controller[part], controller["frames"]
     kb_ns = (most - least) * 1e6 / 2 / (long - short)
     return least * 1000 / 2 - kb_ns * short / 1000, kb_ns
 
 
 def costs_of(controller):
-    """A machine's costs in nanoseconds, each for a frame and for 1,000 bytes of it."""
+    """Returns a machine's costs, each as (nanoseconds per frame, nanoseconds per 1,000 bytes)."""
     written = controller["written"]
     transfer = linear_ns(controller, "transfer")
-    # where the processor copies to send only, what does not depend on the length is divided equally nevertheless
+    # Even where the processor copies only to send, the part that does not depend on the length is divided equally.
     write = (transfer[0] / 2, transfer[1] * written)
     read = (transfer[0] / 2, transfer[1] * (1 - written))
     return {"latency": linear_ns(controller, "controller"), "write": write, "read": read, "service": linear_ns(controller, "service"),
@@ -91,12 +91,12 @@ def wire_ns(controller, frame):
 
 def time_text(ns):
     if round(ns) < 0:
-        raise ValueError(f"a part takes {ns:.0f} ns: the published ones do not fit together")
+        raise ValueError(f"a part takes {ns:.0f} ns: the published parts are inconsistent")
     return f"{round(ns)}ns"
 
 
 def simulate(build, controller, settings):
-    """The client's counters in the simulator, on that controller's machines."""
+    """Returns the client's counters in the simulator, on that controller's machines."""
     costs = costs_of(controller)
     settings = dict(settings)
     settings |= {f"cable.{name}": value for name, value in controller["link"].items()}
@@ -116,16 +116,16 @@ def simulate(build, controller, settings):
 
 
 def exchange_us(build, controller, frame):
-    """A round trip of frames."""
+    """Returns the round trip time of frames."""
     counters = simulate(build, controller, {"client.pingpong.peer": "10.77.0.2", "client.pingpong.repeats": 1,
                                             "client.pingpong.rounds": ROUNDS, "client.pingpong.size": frame - PACKET_HEADERS})
     if counters["pingpong.runs"] != 1:
-        raise ValueError(f"{controller['title']}, {frame} bytes: no run has ended")
+        raise ValueError(f"{controller['title']}, {frame} bytes: no run ended")
     return counters["pingpong.min_ns"] / 1000
 
 
 def call_extra():
-    """What a call costs besides its packets, in nanoseconds, at each of its four steps: so much, and for 1,000 bytes."""
+    """Returns a call's costs besides its packets at each of its four steps: (nanoseconds, nanoseconds per 1,000 bytes)."""
     machine = CONTROLLERS[FITTED]
     costs = costs_of(machine)
     short, long = machine["frames"]
@@ -140,7 +140,7 @@ def call_extra():
 
 
 def call_steps(controller, frame, extra):
-    """Where a call with such a frame and its empty reply should spend its time, one step after the other: microseconds."""
+    """Returns the predicted microseconds of each step, in order, of a call with such a frame and an empty reply."""
     costs = costs_of(controller)
     reply = max(controller["link"].get("min_frame", 0), CALL_HEADERS)
 
@@ -155,7 +155,7 @@ def call_steps(controller, frame, extra):
 
 
 def call_us(build, controller, frame, extra):
-    """A call with such a frame and an empty reply."""
+    """Returns the simulated time of a call with such a frame and an empty reply."""
     settings = {"client.chantest.peer": "10.77.0.2", "client.chantest.rounds": ROUNDS, "client.chantest.size": frame - CALL_HEADERS,
                 "graph.chantest.reply": 0}
     for setting, step in (("client.vwork.down", "client call"), ("server.vwork.up", "server receipt"),
@@ -163,12 +163,12 @@ def call_us(build, controller, frame, extra):
         settings |= {setting: time_text(at(extra[step], BELOW_VWORK)), f"{setting}_kb": time_text(extra[step][1])}
     counters = simulate(build, controller, settings)
     if counters["chantest.rounds"] != ROUNDS or counters["chantest.failed"] or counters["chan.retransmitted"]:
-        raise ValueError(f"{controller['title']}, {frame} bytes: calls have failed")
+        raise ValueError(f"{controller['title']}, {frame} bytes: calls failed")
     return counters["chantest.rtt_min_ns"] / 1000
 
 
 def find(build):
-    """Everything, as the document that is printed."""
+    """Returns all results as one document."""
     extra = call_extra()
     machines = {}
     for name, controller in CONTROLLERS.items():
@@ -191,12 +191,12 @@ def error(us, published_us):
 
 
 def print_found(found):
-    print(f"{'us a round trip':26}{'bytes':>6}{'sum':>7}{'model':>9}{'measured':>10}{'error':>9}")
+    print(f"{'us per round trip':26}{'bytes':>6}{'sum':>7}{'model':>9}{'measured':>10}{'error':>9}")
     for machine in found["machines"].values():
         for row in machine["exchanges"]:
             print(f"{machine['title']:26}{row['frame']:6}{row['sum_us']:7}{row['us']:9.1f}{row['measured_us']:10}"
                   f"{error(row['us'], row['measured_us']):>9}")
-    print(f"\n{'us a call':26}{'bytes':>6}{'model':>16}{'measured':>10}{'error':>9}")
+    print(f"\n{'us per call':26}{'bytes':>6}{'model':>16}{'measured':>10}{'error':>9}")
     for machine in found["machines"].values():
         for row in machine["calls"]:
             print(f"{machine['title']:26}{row['frame']:6}{row['us']:16.1f}{row['measured_us']:10}{error(row['us'], row['measured_us']):>9}"
@@ -209,8 +209,8 @@ def print_found(found):
 
 def main():
     parser = argparse.ArgumentParser(description="the paper's machines on virtual time")
-    parser.add_argument("build", help="where the programs are")
-    parser.add_argument("--json", metavar="FILE", help="what was found")
+    parser.add_argument("build", help="directory of the programs")
+    parser.add_argument("--json", metavar="FILE", help="write the results to FILE")
     options = parser.parse_args()
     return find_and_print("controllers", lambda: find(options.build), print_found, options.json)
 

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """parts.py BUILD - the parts of a round trip on this machine, as in the tables of Thekkath and Levy, for each link and each way of
-waiting. Parts are measured by themselves, except DPDK's device, which is a difference; their sum stands beside the measured round
-trip. Everything is measured in several turns, and in each turn a round trip right after its parts. Also, how long a driver should poll before it sleeps. With --far, also round trips between two machines. The way between them is
-not measured by itself: it is part of the difference. --help has the options.
+waiting. Each part is measured alone, except DPDK's device, which is a difference; their sum is shown beside the measured round
+trip. Everything is measured in several turns, and in each turn a round trip right after its parts. Also measures how long a driver should
+poll before it sleeps. With --far, also measures round trips between two machines. The link between them is not measured alone: it is
+part of the difference. --help has the options.
 """
 import argparse
 import json
@@ -17,17 +18,17 @@ sys.dont_write_bytecode = True
 import far as fars
 from programs import Failed, die_with_parent, exit_with, find_and_print
 
-# Which way a frame takes over each link, and how drivers can wait there.
+# How a frame crosses each link, and how drivers can wait there.
 LINKS = {"virtio": ("memory", ("poll", "interrupt")), "ring": ("memory", ("poll",)), "tap": ("tap", ("poll", "interrupt")),
          "af_packet": ("packet", ("poll", "interrupt"))}
 FRAMES = (60, 1514)
 HEADERS = 14 + 20 + 8  # of udptest's frames
 CALL_GRAPH = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "graphs", "chantest-direct.dot")
-CALL_HEADERS = 14 + 24 + 20 + 2  # of that graph's
+CALL_HEADERS = 14 + 24 + 20 + 2  # of that graph's frames
 SPINS = ("interrupt", "2us", "50us", "poll")
-WORKS = ("0us", "30us")  # of the server on each call
+WORKS = ("0us", "30us")  # the server's work per call
 PATIENCE_S = 120
-# Interfaces that are joined, in a network namespace that goes with the program.
+# Connected interfaces, in a network namespace that ends with the program.
 PATHS = {
     "packet": "ip link add xkpart0 type veth peer name xkpart1",
     "tap": "ip link add xkpart type bridge && ip link set xkpart up"
@@ -36,7 +37,7 @@ PATHS = {
 
 
 def middle(values):
-    """The median of numbers; of documents of one shape, that of each number in them."""
+    """Returns the median of numbers or, of documents with the same keys, the median of each number in them."""
     if isinstance(values[0], dict):
         return {key: middle([value[key] for value in values if key in value]) for key in values[0]}
     return values[0] if len(set(values)) == 1 else statistics.median(values)
@@ -52,7 +53,7 @@ class Parts:
         self.missing = {}
 
     def run_json(self, *command):
-        """The JSON that a program writes to its standard output."""
+        """Runs a program and returns the JSON from its standard output."""
         try:
             done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False, timeout=PATIENCE_S,
                                   preexec_fn=die_with_parent)
@@ -63,7 +64,7 @@ class Parts:
         return json.loads(done.stdout)
 
     def part_ns(self, kind, frame=FRAMES[0]):
-        """One way, or one bell or wake-up."""
+        """Returns the time of a one-way crossing, or of one bell or wake-up."""
         command = [os.path.join(self.build, "experiments", "components", "parts"), "--kind", kind, "--cores", self.cores, "--json",
                    "--size", str(frame), "--rounds", str(max(100, self.rounds // 10))]
         if kind in PATHS:
@@ -73,29 +74,29 @@ class Parts:
         return statistics.median(self.run_json(*command)["ns"])
 
     def one_way_ns(self, kind):
-        """A frame's way, by its length; {}: not measured."""
-        return self.tried(f"{kind} by itself", lambda: {frame: self.part_ns(kind, frame) for frame in FRAMES}) or {}
+        """Returns a frame's one-way time by its length, or {} if it cannot be measured."""
+        return self.tried(f"{kind} alone", lambda: {frame: self.part_ns(kind, frame) for frame in FRAMES}) or {}
 
     def device_ns(self, frame, way_ns):
-        """What DPDK does one way over virtio, besides what moving the frame takes: half of the round trip that it makes alone."""
+        """Returns DPDK's one-way time over virtio besides moving the frame, from half of the round trip by DPDK alone."""
         found = self.run_json(os.path.join(self.build, "experiments", "floors", "bare_dpdk_echo"), "--cores", self.cores, "--rounds",
                           str(self.rounds), "--size", str(frame - HEADERS), "--json")
         return found["rtt_ns"]["p50"] / 2 - way_ns
 
     def service_ns(self, frame):
-        """What a host does with a frame that it answers."""
+        """Returns the time of a host's work on a frame that it answers."""
         found = self.run_json(os.path.join(self.build, "xk"), "bench", "echo", "--size", str(frame - HEADERS), "--json", "-",
                           "--rounds", str(10 * self.rounds))
         return found["echo_ns"] - found["rig_ns"]
 
     def ends(self):
-        """Returns the options that say where the two hosts run."""
+        """Returns the options that specify where the two hosts run."""
         return ["--cores", ",".join(self.far.cores), *self.far.of_pair()] if self.far else ["--cores", self.cores]
 
     def trips(self, program, waiting, ends, sizes, *arguments):
         """
-        The median round trips of messages of these sizes, and how often the client's driver has slept for each. waiting: a driver's name,
-        or how long it spins.
+        Returns, for messages of each size, the median round trip and how often the client's driver slept per round trip. waiting: a driver's
+        name, or how long it spins.
         """
         how = ("--driver", waiting) if waiting in ("interrupt", "poll") else ("--driver", "adaptive", "--spin", waiting)
         found = self.run_json(os.path.join(self.build, program), *ends, "--mode", "ipp", "--handoff", "none", *how,
@@ -103,7 +104,7 @@ class Parts:
         return [(run["rtt_ns"]["p50"], run["driver_switches"]["client"] / self.rounds) for run in found["runs"]]
 
     def call(self, waiting, frames, *arguments):
-        """Calls in such frames, whose replies are empty."""
+        """Measures calls in such frames, with empty replies."""
         return self.trips("chantest", waiting, self.ends(), [frame - CALL_HEADERS for frame in frames], "--graph", CALL_GRAPH,
                           "--set", "chantest.reply=0", *arguments)
 
@@ -115,7 +116,7 @@ class Parts:
             return None
 
     def row(self, link, driver, alone):
-        """A link's parts beside its round trip, for each length of frames; alone has the parts."""
+        """Returns a link's parts and its round trip, for each frame length; alone has the parts."""
         way, ends = ("unknown", self.ends()) if link not in LINKS else (LINKS[link][0], ["--cores", self.cores, "--link", link])
         found = self.tried(f"{link}, {driver}", self.trips, "udptest", driver, ends, [frame - HEADERS for frame in FRAMES])
         rows = {}
@@ -131,7 +132,7 @@ class Parts:
         return rows
 
     def calls_ns(self):
-        """What both hosts do for a call with such a frame and an empty reply, by the frame's length."""
+        """Returns the time of both hosts' work on a call with an empty reply, by the length of the call's frame."""
         def one_way(frame):
             whole, rig = (self.run_json(os.path.join(self.build, "xk"), "bench", "call", "--graph", CALL_GRAPH, "--size", str(frame - CALL_HEADERS),
                                     "--json", "-", "--rounds", str(10 * self.rounds), *alone)["call_ns"] for alone in ((), ("--alone",)))
@@ -141,7 +142,7 @@ class Parts:
         return {frame: ns + ways[FRAMES[0]] for frame, ns in ways.items()}
 
     def calls(self, driver, alone):
-        """Calls without arguments and with a packet of them, as rows, with how often the client's driver has slept."""
+        """Returns rows of calls without arguments and with a packet of them, and how often the client's driver slept."""
         rows = {}
         found = self.tried(f"a call, {driver}", self.call, driver, FRAMES)
         way, device = alone["unknown" if self.far else "memory"], alone["unknown" if self.far else "device"]
@@ -155,7 +156,7 @@ class Parts:
         return rows
 
     def spins(self, calls):
-        """How long a call without arguments takes, by how long the drivers poll before they sleep. calls: this turn's, which are two of them."""
+        """Returns the time of a call without arguments, by how long the drivers poll before they sleep. calls: this turn's calls, which give two of them."""
         rows = {}
         for work in WORKS:
             for spin in SPINS:
@@ -167,11 +168,11 @@ class Parts:
         return rows
 
     def turn(self):
-        """Everything once, and what is compared one after another: first of drivers that poll, then of those that sleep."""
+        """Measures everything once, figures to be compared right after each other: first with drivers that poll, then with drivers that sleep."""
         alone = {"unknown": dict.fromkeys(FRAMES, 0), "service": {frame: self.service_ns(frame) for frame in FRAMES},
                  "call": self.tried("a call's service", self.calls_ns) or {},
                  "bell": self.part_ns("bell"), "memory": self.one_way_ns("memory"), "wake": 0}
-        alone["device"] = self.tried("DPDK by itself", lambda: {frame: self.device_ns(frame, ns) for frame, ns in alone["memory"].items()}) or {}
+        alone["device"] = self.tried("DPDK alone", lambda: {frame: self.device_ns(frame, ns) for frame, ns in alone["memory"].items()}) or {}
         mine = f"{self.far.links[0]}, {self.far.ends}" if self.far else "virtio"
         rows, calls = {}, {}
         for driver in ("poll", "interrupt"):
@@ -215,12 +216,12 @@ def print_found(found):
 
 def main():
     parser = argparse.ArgumentParser(description="the parts of a round trip on this machine")
-    parser.add_argument("build", help="where the programs are")
-    parser.add_argument("--cores", default="0,1", metavar="A,B", help="of client and server (0,1)")
+    parser.add_argument("build", help="directory of the programs")
+    parser.add_argument("--cores", default="0,1", metavar="A,B", help="cores of client and server (0,1)")
     parser.add_argument("--rounds", type=int, default=20000, help="round trips of each kind (20000)")
-    parser.add_argument("--turns", type=int, default=6, help="in so many turns, of which each figure is the median (6)")
+    parser.add_argument("--turns", type=int, default=6, help="number of turns; each figure is their median (6)")
     fars.add_options(parser)
-    parser.add_argument("--json", metavar="FILE", help="what was found")
+    parser.add_argument("--json", metavar="FILE", help="write the results to FILE")
     options = parser.parse_args()
     if shutil.which("unshare") is None or min(options.rounds, options.turns) < 1:
         parser.error("needs unshare, and at least one round and turn")

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""ladder.py BUILD - where the ends of a round trip stand, and what that costs: the experiments of Bjorndalen, Anshus, Vinter and
-Larsen, "The Latency of User-to-User, Kernel-to-Kernel and Interrupt-to-Interrupt Level Communication" (2000), on this machine.
+"""ladder.py BUILD - the levels at which the ends of a round trip can run, and their costs: the experiments of Bjorndalen, Anshus, Vinter
+and Larsen, "The Latency of User-to-User, Kernel-to-Kernel and Interrupt-to-Interrupt Level Communication" (2000), on this machine.
 
-One message goes to and fro between two programs, each on a core. Linux's sockets and this project's hosts do it on the same cable
-(veth) between two network namespaces, which go with the program, however it ends; hosts alone do it over virtio, too. Or, with
---far, on a cable between two machines. Each is measured alone, with a computation on the server's core, and alone while
-idle-priority programs keep both cores awake.
+One message goes back and forth between two programs, each on a core. Linux's sockets and this project's hosts use the same cable
+(veth) between two network namespaces, which end with the program, however it ends, or with --far a cable between two machines. The
+project's hosts also run over virtio. Each is measured alone, with a computation on the server's core, and alone while idle-priority
+programs keep both cores awake.
 --help has the options.
 """
 import argparse
@@ -34,7 +34,7 @@ HOSTS = {
     "kernel": ("LLP, kernel level", ("endpoint=kernel",)),
     "handler": ("LLP, interrupt handler", ("endpoint=handler",)),
 }
-# The server's end inside Linux's kernel (answer.c); the client is a packet socket's program. How each is attached:
+# The server's end inside Linux's kernel (answer.c), and the command that attaches it; the client is a program with a packet socket.
 LINUX = {
     "napi": ("Linux, kernel level (XDP, threaded NAPI)", ("ip", "link", "set", "dev", "{dev}", "xdp", "obj", "{object}", "sec", "xdp")),
     "xdp": ("Linux, interrupt level (generic XDP)", ("ip", "link", "set", "dev", "{dev}", "xdpgeneric", "obj", "{object}", "sec", "xdp")),
@@ -42,20 +42,20 @@ LINUX = {
            ("tc", "filter", "add", "dev", "{dev}", "ingress", "bpf", "da", "obj", "{object}", "sec", "tc")),
 }
 TITLES = {**SOCKETS, **{name: title for name, (title, _) in (LINUX | HOSTS).items()}}
-CLIENT, SERVER = 0, 1  # their cores, of --cores
+CLIENT, SERVER = 0, 1  # indices into --cores, and of the cable's ends
 FLOOR_SIZE = 32
-FLOOR_HEADERS = 14 + 20 + 8 - 14 - 6  # by how much UDP's are longer than LLP's
+FLOOR_HEADERS = 14 + 20 + 8 - 14 - 6  # UDP's headers minus LLP's
 FLOOR_TURNS = 3
 PATIENCE_S = 60
-LONGER_MAX = 64  # halves of the usual round trips
-BESIDE_MAX = 500  # runs beside a computation: what a host prints of each fits into a pipe
+LONGER_MAX = 64  # in halves of the usual round trips
+BESIDE_MAX = 500  # runs beside a computation: a host's lines on them must fit into a pipe
 STAND_S = 20
-STREAM_BYTES, STREAM_RUNS = 1 << 23, 6  # of a stream's run, at most
-WORK = "/media"  # in a namespace where it is empty
+STREAM_BYTES, STREAM_RUNS = 1 << 23, 6  # bytes of a stream's run, at most, and runs
+WORK = "/media"  # empty in the program's mount namespace
 
 
 class Cable:
-    """Two interfaces in two network namespaces, joined; the second namespace is a program's that sleeps."""
+    """Two connected interfaces in two network namespaces. A sleeping program holds the second namespace."""
 
     devices = ("xkend0", "xkend1")
     addresses = ("10.78.0.1", "10.78.0.2")
@@ -85,14 +85,14 @@ class Cable:
             for command in (("link", "set", "dev", "lo", "up"), ("link", "set", "dev", self.devices[end], "up"),
                             ("addr", "add", self.addresses[end] + "/24", "dev", self.devices[end])):
                 subprocess.run(self.at(end, "ip", *command), check=True)
-            # Without this, all that the server's kernel does for a frame is done on the client's core.
+            # Without this, the client's core does all of the server kernel's work on a frame.
             self.knob(end, "queues/rx-0/rps_cpus", f"{1 << int(cores[end]):x}")
 
     def ip(self, *arguments):
         subprocess.run(["ip", *arguments], check=True)
 
     def knob(self, end, name, value):
-        """Sets what the kernel has in /sys of an end's interface, which is to be seen only there."""
+        """Sets an attribute of an end's interface in /sys, which is visible only in that end's namespace."""
         words = f"mount -t sysfs sysfs /sys && echo {value} >/sys/class/net/{self.devices[end]}/{name}"
         self.must(end, "unshare", "-m", "sh", "-c", words)
 
@@ -103,12 +103,12 @@ class Cable:
             raise Failed(f"{command[-1]}: {done.stderr.strip()[-200:]}")
 
     def split(self):
-        """Makes Linux give this cable frames of its own length, instead of up to 64 KB of TCP's at a time."""
+        """Makes Linux pass this cable frames of its MTU, instead of up to 64 KB of TCP's at a time."""
         for end, device in enumerate(self.devices):
             self.must(end, "ip", "link", "set", "dev", device, "gso_max_segs", "1")
 
     def attach(self, rung, files):
-        """Makes the server's interface answer by itself. files: the program, at each end."""
+        """Makes the server's interface answer without a process. files: the program, at each end."""
         if rung == "tc":
             self.must(SERVER, "tc", "qdisc", "add", "dev", self.devices[SERVER], "clsact")
         if rung == "napi":
@@ -127,11 +127,11 @@ class Cable:
                                check=False)
 
     def files(self, file):
-        """Names of a file of this end, at each end."""
+        """Returns the names of a local file at each end."""
         return file, file
 
     def at(self, end, *command):
-        """The command, in an end's network."""
+        """Returns the command that runs `command` in an end's network."""
         return ["nsenter", "-t", str(self.holder.pid), "-n", *command] if end == SERVER else [*command]
 
     def close(self):
@@ -140,7 +140,7 @@ class Cable:
 
 
 class Wire(Cable):
-    """The link between this machine and another one, far. Its interfaces are not ours: they must be as they were before."""
+    """The link between this machine and the other one, far. Its interfaces are not ours: they must be left as they were."""
 
     def __init__(self, far):
         self.far = far
@@ -187,7 +187,7 @@ class Wire(Cable):
 
 
 class Virtio:
-    """A socket for each pair of hosts. They run on these cores, with these further arguments."""
+    """A socket for each pair of hosts, which run on these cores with these further arguments."""
 
     link = "virtio"
     links = (link, link)
@@ -204,14 +204,14 @@ class Virtio:
         pass
 
 
-def summed_up(averages):
-    """Of runs, in nanoseconds."""
+def summary_of(averages):
+    """Returns a summary of the averages of runs, in nanoseconds."""
     return {"min": min(averages), "median": statistics.median(averages), "mean": statistics.mean(averages), "max": max(averages), "runs": len(averages),
             "averages_ns": averages}
 
 
 class EndedBefore(Failed):
-    """The round trips ended before the computation."""
+    """The round trips ended before the computation did."""
 
 
 class Ladder:
@@ -237,7 +237,7 @@ class Ladder:
     # ---- the computation ----
 
     def compute(self, times):
-        """How long it takes on the server's core: in seconds, and of a multiplication in each of its parts."""
+        """Runs the computation on the server's core. Returns its time in seconds, and the time of a multiplication in each of its parts."""
         command = self.pinned(SERVER, self.tool("workload"), "--times", str(times), "--json")
         done = subprocess.run(self.far.words(*command) if self.far else command, check=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                               preexec_fn=die_with_parent)
@@ -250,11 +250,11 @@ class Ladder:
         self.times = max(1, round(self.times * self.seconds / took))
 
     def computing(self, ends, idle):
-        """Programs that compute until they are killed, one on the core of each end."""
+        """Starts a program on the core of each of these ends that computes until it is killed."""
         return [self.start(None, end, self.pinned(end, self.tool("workload"), "--times", "0", idle=idle)) for end in ends]
 
     def start(self, cable, end, command, **more):
-        """A program at an end of the cable (None: not on it), until it is killed. more: Popen's."""
+        """Starts a program at an end of the cable (None: not on a cable), which runs until it is killed. more: passed to Popen."""
         if self.far and end == SERVER:
             return self.far.start(command, **more)
         return subprocess.Popen(cable.at(end, *command) if cable else command, stdin=subprocess.DEVNULL, preexec_fn=die_with_parent, **more)
@@ -276,12 +276,12 @@ class Ladder:
                    *cable.arguments, "--end", ("client", "server")[end], "--json", "-", "--set", f"port.dev={cable.devices[end]}"]
         for setting in settings:
             command += ["--set", "pingpong." + setting]
-        # unbuffered: a line is read of it now, and communicate() gets only what is still in the pipe
+        # unbuffered: its first lines are read now, and communicate() gets only what is left in the pipe
         return self.start(cable, end, command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0)
 
     @staticmethod
     def end_host(host, lines):
-        """What it has counted, and the averages of its runs. lines: what has been read of its standard error."""
+        """Ends a host. Returns its counts and the averages of its runs. lines: those already read from its standard error."""
         host.send_signal(signal.SIGINT)
         out, err = host.communicate(timeout=PATIENCE_S)
         if host.returncode != 0 or not out:
@@ -290,9 +290,9 @@ class Ladder:
 
     def exchange(self, rung, size, cable, repeats, wait, longer=1):
         """
-        Averages of runs in nanoseconds, and the hosts' counts. wait() returns when the exchange has lasted long enough; None: after
-        `repeats` runs. With wait, runs have `longer` halves of the usual round trips, so that little is cut off; None is returned if none
-        has ended.
+        Returns the averages of runs in nanoseconds, and the hosts' counts. The exchange ends when wait() returns or, if wait is None, after
+        `repeats` runs. With wait, a run has `longer` halves of the usual round trips, so that little is cut off, and the result is None if no
+        run has ended.
         """
         rounds = self.rounds if wait is None else max(1, longer * self.rounds // 2)
         if rung in ("tcp", "udp") and None in cable.addresses:
@@ -303,7 +303,7 @@ class Ladder:
         while True:
             hosts, lines = [self.start_host(rung, size, cable, end, rounds, repeats) for end in (CLIENT, SERVER)], {}
             try:
-                for host in reversed(hosts):  # a server's error says more than its client's, which finds no server
+                for host in reversed(hosts):  # the server first: its error explains more than that of a client without a server
                     lines[host] = await_standing(host)
                 wait() if wait else time.sleep(seconds)
                 (near, averages), (there, _) = (self.end_host(host, lines[host]) for host in hosts)
@@ -316,23 +316,23 @@ class Ladder:
             if wait or runs >= repeats:
                 break
             if seconds > PATIENCE_S:
-                raise Failed(f"{rung} over {cable.link}: {runs} runs, {near['counters']['pingpong.lost']} messages were lost")
+                raise Failed(f"{rung} over {cable.link}: {runs} runs, {near['counters']['pingpong.lost']} messages lost")
             seconds *= 2
         if wait:
-            self.must_last(rung, runs, repeats)
-        return {**summed_up(averages),
+            self.require_unfinished(rung, runs, repeats)
+        return {**summary_of(averages),
                 "counts": {name: {"messages": host["counters"]["pingpong.messages"], "buffers": host["counters"]["pingpong.buffers"],
                                   "driver_switches": host["driver_switches"], "process_switches": host["process_switches"],
                                   "thread_switches": host["context_switches"], "lost": host["counters"]["pingpong.lost"]}
                            for name, host in (("client", near), ("server", there))}}
 
     @staticmethod
-    def must_last(rung, runs, repeats):
+    def require_unfinished(rung, runs, repeats):
         if runs >= repeats:
-            raise EndedBefore(f"{rung}: its round trips ended before the computation")
+            raise EndedBefore(f"{rung}: its round trips ended before the computation did")
 
     def answerer(self):
-        """The program for Linux's kernel, compiled."""
+        """Returns the file of the program for Linux's kernel, and compiles it first if necessary."""
         file = os.path.join(self.work, "answer.o")
         if not os.path.exists(file):
             include = "/usr/include/" + os.uname().machine + "-linux-gnu"
@@ -340,12 +340,12 @@ class Ladder:
                 subprocess.run(["clang", "-target", "bpf", "-O2", "-g", "-Wall", "-I", include, "-c",
                                 os.path.join(ROOT, "experiments", "endpoints", "answer.c"), "-o", file], check=True)
             except (OSError, subprocess.SubprocessError) as why:
-                raise Failed(f"clang makes no program for the kernel: {why}") from None
+                raise Failed(f"clang cannot compile the program for the kernel: {why}") from None
         return file
 
     @contextlib.contextmanager
     def answering(self, kind, size, cable, rounds, repeats):
-        """The server's end of a socket's exchange: a program, or the interface by itself."""
+        """Provides the server's end of a socket's exchange: a program, or the interface alone."""
         if kind in LINUX:
             try:
                 cable.attach(kind, cable.files(self.answerer()))
@@ -363,14 +363,14 @@ class Ladder:
             server.wait()
 
     def stream(self, size, cable):
-        """Nanoseconds from one message of a stream to the next, averages of runs."""
+        """Returns the nanoseconds from one message of a stream to the next, as averages of runs."""
         rounds = max(1, min(self.rounds, STREAM_BYTES // size))
         if None in cable.addresses:
             raise Failed("Linux has no address on the link")
         return self.exchange_sockets("stream", size, cable, rounds, STREAM_RUNS, None)
 
     def away_ns(self, kind, size, cable):
-        """How much of a round trip passes after the message left the client's kernel, and before the answer came there."""
+        """Returns the part of a round trip from the message's leaving the client's kernel to the answer's arrival there."""
         with self.answering(kind, size, cable, self.rounds, 5):
             client = self.start_sockets("packet" if kind in LINUX else kind, size, cable, CLIENT, self.rounds, 5, "--stamps")
             try:
@@ -399,8 +399,8 @@ class Ladder:
         if client.returncode != 0:
             raise Failed(f"{kind}: {err.decode().strip()}")
         if wait:
-            self.must_last(kind, len(averages), repeats)
-        return summed_up(averages)
+            self.require_unfinished(kind, len(averages), repeats)
+        return summary_of(averages)
 
     def beside(self, ends, idle, *exchange):
         programs = self.computing(ends, idle)
@@ -417,7 +417,7 @@ class Ladder:
                "awake": self.beside((CLIENT, SERVER), True, rung, size, cable, 5)}
         if rung in LINUX or rung in ("udp", "packet"):
             row["away_ns"] = self.away_ns(rung, size, cable)
-        if rung == "napi":  # its thread is the kernel's, on whatever core
+        if rung == "napi":  # its thread is the kernel's, on any core
             return row
         row["computing"] = self.beside((SERVER,), False, rung, size, cable, 5)
         times, longer, found = self.times, 1, None
@@ -431,14 +431,14 @@ class Ladder:
             else:
                 times *= 1 if found else 2
                 if not found and took[-1]["seconds"] > PATIENCE_S:
-                    raise Failed(f"{rung}: no run has ended beside the computation")
+                    raise Failed(f"{rung}: no run ended beside the computation")
         row["disturbing"] = found
         row["computation_s"] = took[-1]["seconds"] * self.times / times
         row["computations_s"] = [each_s * self.times for each_s in took[-1]["each_s"]]
         return row
 
     def floor(self, driver, cores):
-        """Averages of runs over virtio, in turn: of LLP in the handler, and of DPDK alone with frames of the same length."""
+        """Measures in turn, over virtio, LLP in the handler and DPDK alone with frames of the same length."""
         bare = [os.path.join(self.build, "experiments", "floors", "bare_dpdk_echo"), "--cores", ",".join(cores), "--rounds",
                 str(self.rounds), "--size", str(FLOOR_SIZE - FLOOR_HEADERS), "--json", *(("--sleep",) if driver == "interrupt" else ())]
         cable = Virtio(self.work, cores, "--driver", driver)
@@ -496,7 +496,7 @@ def measure(options, work, no_cable=None):
 
 
 def measure_streams(options, work, no_cable=None):
-    """Bandwidth of Linux's TCP over the cable. Between two machines, their interfaces are left as they are."""
+    """Measures the bandwidth of Linux's TCP over the cable. Between two machines, the interfaces' settings are left alone."""
     ladder = Ladder(options, work)
     document = {"sizes": ladder.sizes, "streams": {}, "missing": {}}
     try:
@@ -531,7 +531,7 @@ def show(document):
     for name in ("cable", "virtio"):
         rows = document[name]
         for size in map(str, document["sizes"] if rows else ()):
-            print(f"\n{name}, {size} bytes: us a round trip{'':16}alone  away of it     awake computing   computation, times alone")
+            print(f"\n{name}, {size} bytes: us per round trip{'':14}alone  away part     awake computing   computation, times alone")
             for row in rows.values():
                 cell = row[size]
                 away = f"{cell['away_ns'] / 1000:12.1f}" if "away_ns" in cell else f"{'-':>12}"
@@ -547,7 +547,7 @@ def show(document):
 
 
 def measure_inside(options):
-    """Measures in namespaces of its own, on a file system that ends with them."""
+    """Measures in new namespaces, on a file system that ends with them."""
     subprocess.run(["mount", "-t", "tmpfs", "tmpfs", WORK], check=True)
     return of(options)(options, WORK)
 
@@ -557,12 +557,12 @@ def of(options):
 
 
 def measure_outside(options):
-    """Goes on inside, or where the machine forbids that, without the cable."""
+    """Continues in new namespaces or, if the machine forbids that, measures without the cable."""
     if options.far:
         with tempfile.TemporaryDirectory() as work:
             return of(options)(options, work)
-    # A process namespace ends with its first program, and the network namespaces with the last of theirs.
-    mapped = () if os.geteuid() == 0 else ("-r",)  # only root, and not that of a namespace, may have programs in Linux's kernel
+    # A process namespace ends with its first program, and a network namespace with its last.
+    mapped = () if os.geteuid() == 0 else ("-r",)  # only the system's root, not a namespace's, may load programs into Linux's kernel
     unshare = ["unshare", *mapped, "-m", "-n", "-p", "-f", "--kill-child", "--mount-proc"]
     tried = subprocess.run([*unshare, "true"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=False)
     if tried.returncode == 0:
@@ -573,21 +573,21 @@ def measure_outside(options):
 
 def main():
     parser = argparse.ArgumentParser(description="round trips between ends at four levels")
-    parser.add_argument("build", help="where the programs are")
-    parser.add_argument("--cores", default="0,1", metavar="A,B", help="of client and server (0,1)")
+    parser.add_argument("build", help="directory of the programs")
+    parser.add_argument("--cores", default="0,1", metavar="A,B", help="cores of client and server (0,1)")
     parser.add_argument("--sizes", default="32,1024", metavar="N,...", help="bytes of a message (32,1024)")
     parser.add_argument("--rounds", type=int, default=1500, metavar="N", help="round trips of a run (1500)")
-    parser.add_argument("--seconds", type=float, default=1, metavar="S", help="that the computation takes alone (1)")
-    parser.add_argument("--only", default=",".join(TITLES), metavar="NAME,...", help=f"of {', '.join(TITLES)}")
-    parser.add_argument("--links", default="cable,virtio", metavar="NAME,...", help="of cable, virtio; ignored with --far, which measures over the link")
+    parser.add_argument("--seconds", type=float, default=1, metavar="S", help="time of the computation alone (1)")
+    parser.add_argument("--only", default=",".join(TITLES), metavar="NAME,...", help=f"ends to measure: {', '.join(TITLES)}")
+    parser.add_argument("--links", default="cable,virtio", metavar="NAME,...", help="cable, virtio; ignored with --far, which measures over the link")
     parser.add_argument("--streams", action="store_true", help="instead, the bandwidth of TCP over the cable, for messages of each size")
     fars.add_options(parser)
-    parser.add_argument("--json", metavar="FILE", help="what was measured")
+    parser.add_argument("--json", metavar="FILE", help="write the results to FILE")
     parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     wrong = [name for name in options.only.split(",") if name not in TITLES]
     if wrong:
-        parser.error(f"there is no {wrong[0]}, only: {', '.join(TITLES)}")
+        parser.error(f"--only {wrong[0]}: unknown; the names are {', '.join(TITLES)}")
     die_with_parent()
     return find_and_print("ladder", lambda: measure_inside(options) if options.inside else measure_outside(options), show, options.json)
 

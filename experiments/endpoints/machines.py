@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""machines.py BUILD - the paper's machines in the simulator: four costs are fitted to its round trips of 32 bytes; those of 1,024 bytes
-are predicted from them and from the published time of a copy. Prints both beside the published figures. --help has the options.
+"""machines.py BUILD - the paper's machines in the simulator. Four costs are fitted to its round trips of 32 bytes; those of 1,024 bytes
+are predicted from these costs and the published time of a copy. Prints both beside the published figures. --help has the options.
 """
 import argparse
 import json
@@ -27,12 +27,12 @@ ENDS = {
 
 
 def round_trip_ns(build, end, size, costs):
-    """Of the simulated machines, with these costs in nanoseconds: interrupt, thread_switch, and a user's up and down."""
+    """Returns the simulated machines' round trip, with these costs in nanoseconds: interrupt, thread_switch, and a user's up and down."""
     settings = [f"graph.pingpong.{text}" for text in ENDS[end][1]]
     settings += [f"graph.pingpong.size={size}", f"graph.pingpong.rounds={ROUNDS}", "graph.pingpong.repeats=1"]
     settings += [f"graph.interrupt={costs.get('interrupt', 0)}ns", f"graph.thread_switch={costs.get('thread_switch', 0)}ns"]
     if end in ("static", "user"):
-        copy_ns = round(costs.get("copy", 0) * 1000 / COPY_BYTES)  # of 1,000 bytes
+        copy_ns = round(costs.get("copy", 0) * 1000 / COPY_BYTES)  # per 1,000 bytes
         settings += [f"graph.vwork.up={costs.get('up', 0)}ns", f"graph.vwork.down={costs.get('down', 0) + costs.get(end, 0)}ns",
                      f"graph.vwork.up_kb={copy_ns}ns", f"graph.vwork.down_kb={copy_ns}ns"]
     with tempfile.NamedTemporaryFile("r", suffix=".json") as file:
@@ -42,12 +42,12 @@ def round_trip_ns(build, end, size, costs):
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         counters = json.load(file)["hosts"]["client"]
     if counters["pingpong.runs"] != 1:
-        raise ValueError(f"{end}, {size} bytes: no run has ended")
+        raise ValueError(f"{end}, {size} bytes: no run ended")
     return counters["pingpong.mean_ns"]
 
 
 def fit(build):
-    """The costs with which each end's shortest round trip is the published one."""
+    """Returns the costs with which each end's shortest round trip equals the published one."""
     costs = {"copy": COPY_NS}
 
     def missing(end):
@@ -69,9 +69,9 @@ def find(build):
 
 
 def print_found(found):
-    print("Costs that were found: an interrupt takes {interrupt} ns, a wake-up {thread_switch} ns, each crossing of a user {up} ns, and a new "
-          "buffer {user} ns more; given: a copy of 1,024 bytes, {copy} ns.\n".format(**found["costs_ns"]))
-    print(f"{'us a round trip':34}{'bytes':>6}{'model':>9}{'published':>11}{'error':>8}")
+    print("Fitted costs: {interrupt} ns for an interrupt, {thread_switch} ns for a wake-up, {up} ns for each crossing of a user, and {user} ns "
+          "more for a new buffer; given: {copy} ns for a copy of 1,024 bytes.\n".format(**found["costs_ns"]))
+    print(f"{'us per round trip':34}{'bytes':>6}{'model':>9}{'published':>11}{'error':>8}")
     for row in found["rows"]:
         error = 100 * (row["us"] / row["published_us"] - 1)
         print(f"{row['title']:34}{row['size']:6}{row['us']:9.1f}{row['published_us']:11}{error:7.1f} %{'  fitted' if row['fitted'] else ''}")
@@ -79,8 +79,8 @@ def print_found(found):
 
 def main():
     parser = argparse.ArgumentParser(description="the paper's machines on virtual time")
-    parser.add_argument("build", help="where the programs are")
-    parser.add_argument("--json", metavar="FILE", help="what was found")
+    parser.add_argument("build", help="directory of the programs")
+    parser.add_argument("--json", metavar="FILE", help="write the results to FILE")
     options = parser.parse_args()
     return find_and_print("machines", lambda: find(options.build), print_found, options.json)
 

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""fit.py - finds what the hosts' protocols must cost for the model to take as long as the report's hosts did, in one
+"""fit.py - fits the costs of the hosts' protocols so that the model takes as long as the report's hosts did, in one
 row of its tables: table 4, IPP, no handoff. --help has the options.
 
-Three costs, four round trips, least squares: the method of Gauss and Newton on simulated runs, in whole numbers and
-fractions of them. It begins where the report's section 4.2 says the answer is: the receiver works longer on a fragment
-than the next one takes to come. With --begin sender it begins with the bytes' work at the sender; what it finds then
-shows whether the figures could mean that as well. What is found from the receiver's side is in
-graphs/udptest-1994.dot; --check compares, and exits 1 if it is not.
+Three costs are fitted to four round trips by least squares: the Gauss-Newton method on simulated runs, in integers and
+fractions. It begins at the answer of the report's section 4.2: the receiver's work on a fragment takes longer than the next
+fragment takes to arrive. With --begin sender it begins with the per-byte work at the sender; the result shows whether the
+figures allow that explanation as well. The result from the receiver's side is in graphs/udptest-1994.dot: --check compares,
+and exits 1 if it differs.
 """
 import argparse
 import sys
@@ -19,8 +19,8 @@ BEGIN = {
     "receiver": {"up": 200000, "up_kb": 1000000, "down_kb": 0},
     "sender": {"up": 200000, "up_kb": 0, "down_kb": 1000000},
 }
-PROBE_NS = 1000  # by so much a cost is changed to see what it does
-GRAIN_NS = 100  # costs are multiples of it
+PROBE_NS = 1000  # change of a cost that shows its effect
+GRAIN_NS = 100  # costs are multiples of this
 STEPS = 20
 
 
@@ -35,12 +35,12 @@ def product(a, b):
 
 
 def solve(matrix, right):
-    """The solution of as many equations as there are unknowns. Gauss and Jordan."""
+    """Solves as many linear equations as there are unknowns (Gauss-Jordan)."""
     rows = [[Fraction(value) for value in row] + [Fraction(value)] for row, value in zip(matrix, right)]
     for column in range(len(rows)):
         pivot = next((row for row in rows[column:] if row[column] != 0), None)
         if pivot is None:
-            raise model.Failed("two costs have the same effect here: they cannot be told apart")
+            raise model.Failed("two costs have the same effect here: they cannot be distinguished")
         rows.remove(pivot)
         pivot = [value / pivot[column] for value in pivot]
         rows = [[a - row[column] * b for a, b in zip(row, pivot)] for row in rows]
@@ -49,7 +49,7 @@ def solve(matrix, right):
 
 
 def step(options, parameters):
-    """Better costs, as far as the effects of all are proportional."""
+    """Returns better costs, assuming that all effects are proportional."""
     now = round_trips(options, parameters)
     effects = []
     for name in model.PARAMETERS:
@@ -71,7 +71,7 @@ def fit(options):
         if better == parameters:
             return parameters
         parameters = better
-    raise model.Failed(f"no end after {STEPS} steps")
+    raise model.Failed(f"no convergence after {STEPS} steps")
 
 
 def print_fit(options, parameters):
@@ -82,8 +82,8 @@ def print_fit(options, parameters):
     interval = model.interval_ns(model.FULL_FRAGMENT)
     good = interval < work < 2 * interval
     print(
-        f"\nThe receiver works {model.us_text(work)} us on a full fragment, and the next comes after "
-        f"{model.us_text(interval)} us:\n" + ("longer than one interval, shorter than two." if good else "NOT so long.")
+        f"\nThe receiver works {model.us_text(work)} us on a full fragment, and the next arrives after "
+        f"{model.us_text(interval)} us:\n" + ("longer than one interval, shorter than two." if good else "NOT between one interval and two.")
     )
     print("\n\tvwork [" + ", ".join(f'{name}="{parameters[name]}ns"' for name in model.PARAMETERS) + "];")
     return good
@@ -91,16 +91,16 @@ def print_fit(options, parameters):
 
 def main():
     parser = argparse.ArgumentParser(description="fits the costs of graphs/udptest-1994.dot")
-    parser.add_argument("--build", default=f"{model.ROOT}/build", help="where udptest is (build)")
+    parser.add_argument("--build", default=f"{model.ROOT}/build", help="directory of udptest (build)")
     parser.add_argument("--graph", default=f"{model.ROOT}/{model.GRAPH}", help=f"the graph ({model.GRAPH})")
-    parser.add_argument("--begin", choices=BEGIN, default="receiver", help="whose work the bytes are at first")
-    parser.add_argument("--check", action="store_true", help="whether the graph file has what is found")
+    parser.add_argument("--begin", choices=BEGIN, default="receiver", help="the end whose work initially depends on the bytes (receiver)")
+    parser.add_argument("--check", action="store_true", help="compare the result with the graph file")
     options = parser.parse_args()
-    print("costs, us (up_kb, down_kb: for 1000 bytes), step by step")
+    print("costs, us (up_kb, down_kb: per 1000 bytes), step by step")
     parameters = fit(options)
     good = print_fit(options, parameters)
     if options.check and parameters != model.read_parameters(options.graph):
-        print(f"\nNOT what is in {options.graph}")
+        print(f"\nNOT the costs in {options.graph}")
         good = False
     return 0 if good else 1
 

@@ -1,7 +1,7 @@
-"""hosts.py - what tables.py and fit.py share: the published figures, and how the model is run.
+"""hosts.py - shared by tables.py and fit.py: the published figures, and runs of the model.
 
-The published figures are tables 4 to 7 of M. Björkman, "Interrupt Protocol Processing in the x-kernel", 1994. Times are
-in microseconds here, in nanoseconds where they come from the simulator; no floating point anywhere.
+The published figures are tables 4 to 7 of M. Björkman, "Interrupt Protocol Processing in the x-kernel", 1994. Published times are
+in microseconds, the simulator's in nanoseconds; there is no floating point.
 """
 import json
 import os
@@ -14,7 +14,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..
 
 from programs import Failed, exit_with
 
-# As the program was called, links and all: whoever runs it in a tree of links means what is in that.
+# The program's path as called, symbolic links included: in a tree of links, the files of that tree are meant.
 ROOT = os.path.abspath(os.path.join(os.path.dirname(sys.argv[0]), "..", ".."))
 GRAPH = "graphs/udptest-1994.dot"
 
@@ -23,7 +23,7 @@ FRAGMENTS = {1: 1, 1000: 1, 2000: 2, 4000: 3}
 THREADS = (1, 2, 3, 4, 8)
 MESSAGES = 10000  # of table 5
 
-# A run is (mode, handoff, threads); regular mode has no handoff to choose.
+# A run is (mode, handoff, threads); regular mode has no choice of handoff.
 REGULAR = [("regular", "-", threads) for threads in THREADS]
 IPP = {(end, threads): ("ipp", end, threads) for end in ("none", "client", "server") for threads in (1, 3)}
 
@@ -33,7 +33,7 @@ TABLE4 = (
     ("IPP, server handoff", IPP["server", 1], (728, 4628, 7845, 11711)),
     ("IPP, no handoff", IPP["none", 1], (664, 4561, 7809, 11647)),
 )
-# Context switches; then how many messages (with fragments) were received, some of them not of the experiment.
+# Context switches, then messages received (counting fragments), which include some of other programs.
 TABLE5 = (
     ("1", REGULAR[0], (10001, 10004, 10011, 10019), (10004, 10014, 20023, 30042)),
     ("2", REGULAR[1], (10002, 10005, 20017, 30027), (10002, 10005, 20017, 30027)),
@@ -53,16 +53,16 @@ TABLE7 = (
 )
 FITTED = TABLE4[3]
 
-# Table 2: handoff to a thread in regular mode and in IPP, start of a detachable stack; as in the preset `decstation`.
+# Table 2: handoff to a thread in regular mode and in IPP, start of a detachable stack. The preset `decstation` has the same.
 REGULAR_HANDOFF_NS, IPP_HANDOFF_NS, STACK_START_NS = 30700, 32200, 3600
 
-# What the fit finds, as settings of vwork in the graph.
+# The fitted parameters, as settings of vwork in the graph.
 PARAMETERS = ("up", "up_kb", "down_kb")
 FULL_FRAGMENT = 1500
 
 
 def simulate(build, graph, modes, sizes=SIZES, rounds=200, sets=(), costs="decstation"):
-    """{(run, size): what udptest has counted} for the options of each of modes."""
+    """Returns {(run, size): udptest's counts} for each mode's options."""
     results = {}
     for mode in modes:
         with tempfile.NamedTemporaryFile() as file:
@@ -74,9 +74,9 @@ def simulate(build, graph, modes, sizes=SIZES, rounds=200, sets=(), costs="decst
             try:
                 done = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
             except OSError as error:
-                raise Failed(f"{command[0]}: {error.strerror}; ./run build makes it") from None
+                raise Failed(f"{command[0]}: {error.strerror}; ./run build builds it") from None
             if done.returncode != 0:
-                raise Failed(done.stderr.strip() or f"{command[0]} has failed")
+                raise Failed(done.stderr.strip() or f"{command[0]} failed")
             for run in json.load(file)["runs"]:
                 if run["lost"] or run["late"] or run["bad"] or run["drops"]:
                     raise Failed(f"messages were lost: {run}")
@@ -86,7 +86,7 @@ def simulate(build, graph, modes, sizes=SIZES, rounds=200, sets=(), costs="decst
 
 
 def read_parameters(graph, sets=()):
-    """What the graph file's vwork costs, in nanoseconds, by PARAMETERS; sets are of udptest's kind."""
+    """Returns {parameter: cost in nanoseconds} of the graph file's vwork. sets: further settings, as udptest's --set."""
     units = {"ns": 1, "us": 1000, "ms": 1000000}
     with open(graph, encoding="utf-8") as file:
         statement = re.search(r"^\s*vwork \[([^]]*)\];", file.read(), flags=re.M)
@@ -99,21 +99,21 @@ def read_parameters(graph, sets=()):
 
 
 def receive_ns(parameters, payload):
-    """The receiver's work for a frame with so many bytes above its Ethernet header."""
+    """Returns the receiver's work on a frame with this many bytes above its Ethernet header."""
     return STACK_START_NS + parameters["up"] + payload * parameters["up_kb"] // 1000
 
 
 def interval_ns(payload):
-    """From one such frame's beginning to the next at 10 Mb/s: header, preamble, checksum and gap are 38 bytes."""
+    """Returns the time from one such frame's beginning to the next at 10 Mb/s: header, preamble, checksum and gap are 38 bytes."""
     return (payload + 38) * 800
 
 
 def us(ns):
-    """Whole microseconds, as the report has them."""
+    """Returns whole microseconds, as in the report."""
     return (ns + 500) // 1000
 
 
 def us_text(ns):
-    """With one decimal."""
+    """Returns microseconds with one decimal."""
     tenths = (abs(ns) + 50) // 100
     return f"{'-' if ns < 0 else ''}{tenths // 10}.{tenths % 10}"

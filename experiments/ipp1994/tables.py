@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""tables.py - tables 4 to 7 of Björkman (1994) on virtual time, the published figures beside them, and in words what
+"""tables.py - tables 4 to 7 of Björkman (1994) on virtual time, the published figures beside them, and a list of what
 agrees and what does not. --help has the options, README.md the model.
 
-Exits 1 if something does not agree that should; what the model cannot show is told and does not count.
+Exits 1 if something disagrees that should agree. Differences that the model cannot show are listed and do not count.
 """
 import argparse
 import json
@@ -12,12 +12,12 @@ sys.dont_write_bytecode = True
 import hosts as model
 
 QUICK_ROUNDS = 200
-EQUAL_US = 2  # what the report's own figures differ by where they ought to be equal, mostly
-PERCENT = 1  # of table 5
+EQUAL_US = 2  # usual difference of the report's own figures where they should be equal
+PERCENT = 1  # tolerance for table 5
 
 
 class Outcome:
-    """What has been measured, and what was found out about it."""
+    """The measurements, and the checks made on them."""
 
     def __init__(self, results, rounds):
         self.results = results
@@ -28,12 +28,12 @@ class Outcome:
         return self.results[run, size]["rtt_ns"]["mean"]
 
     def switches(self, run, size, end="server"):
-        """Of one end's threads, for as many messages as the report had."""
+        """Returns the context switches of one end's threads, scaled to the report's number of messages."""
         count = self.results[run, size]["context_switches"][end]
         return (count * model.MESSAGES + self.rounds // 2) // self.rounds
 
     def received(self, run, size):
-        """Frames at one of the two ends, for as many messages."""
+        """Returns the frames at one of the two ends, scaled to the same number of messages."""
         return self.results[run, size]["fragments"] * model.MESSAGES // self.rounds // 2
 
     def check(self, good, text):
@@ -44,7 +44,7 @@ class Outcome:
 
 
 def print_table(title, head, rows, note=""):
-    """Rows of (label, texts)."""
+    """Prints rows of (label, texts)."""
     print(f"\n{title}\n")
     print(f"{head:22}" + "".join(f"{f'{size} bytes':>17}" for size in model.SIZES))
     for label, texts in rows:
@@ -90,7 +90,7 @@ def check_fitted(outcome):
     off = [outcome.ns(run, size) - 1000 * time for size, time in zip(model.SIZES, published)]
     outcome.check(
         all(abs(ns) <= 1000 * EQUAL_US for ns in off),
-        f"the row that was fitted is met within {EQUAL_US} us, with three costs for four figures "
+        f"the fitted row is met within {EQUAL_US} us, with three costs for four figures "
         f"(off by {numbers(model.us_text(ns) for ns in off)} us)",
     )
 
@@ -112,7 +112,7 @@ def check_table4(outcome):
     saved = [r - n for r, n in zip(regular, none)]
     outcome.check(
         max(saved) < 2 * min(saved),
-        f"with one input thread, what IPP saves hardly depends on size: {numbers(map(model.us, saved))} us "
+        f"with one input thread, IPP's saving hardly depends on size: {numbers(map(model.us, saved))} us "
         f"({numbers(a - b for a, b in zip(model.TABLE4[0][2], model.TABLE4[3][2]))})",
     )
 
@@ -125,8 +125,8 @@ def check_table5(outcome):
             near = near and all(abs(count - was) * 100 <= PERCENT * was for count in counts)
     outcome.check(
         near,
-        f"context switches are within {PERCENT} % of the published, at either end: one a message with one input "
-        "thread, one a fragment with two",
+        f"context switches are within {PERCENT} % of the published ones, at either end: one per message with one input "
+        "thread, one per fragment with two",
     )
 
 
@@ -157,7 +157,7 @@ def check_table7(outcome):
     one, three = model.IPP["none", 1], model.IPP["none", 3]
     outcome.check(
         all(abs(outcome.ns(one, size) - outcome.ns(three, size)) <= 1000 * EQUAL_US for size in model.SIZES),
-        "IPP takes the same with one thread and with three",
+        "IPP takes the same time with one thread and with three",
     )
     saved = [outcome.ns(model.REGULAR[2], size) - outcome.ns(three, size) for size in model.SIZES]
     was = [a - b for a, b in zip(model.TABLE7[1][2], model.TABLE7[3][2])]
@@ -172,7 +172,7 @@ def check_work(outcome, parameters):
     work, interval = (f(model.FULL_FRAGMENT) for f in (lambda n: model.receive_ns(parameters, n), model.interval_ns))
     outcome.check(
         interval < work < 2 * interval,
-        f"a full fragment is {model.us(work)} us of work for its receiver, and the next comes after "
+        f"a full fragment is {model.us(work)} us of work for its receiver, and the next arrives after "
         f"{model.us(interval)} us: longer than one interval (4.2), shorter than two",
     )
 
@@ -181,18 +181,18 @@ def check_work(outcome, parameters):
 
 
 def differences(outcome):
-    """Sentences on what the model does not show, and why."""
+    """Yields sentences on what the model does not show, and why."""
     regular, client, _, none = ([outcome.ns(run, size) for size in model.SIZES] for _, run, _ in model.TABLE4)
     was_regular, was_client, _, was_none = (published for _, _, published in model.TABLE4)
     gain = model.REGULAR_HANDOFF_NS - model.STACK_START_NS
     yield (
         f"Regular is {numbers(model.us(r - n) for r, n in zip(regular, none))} us slower than IPP without a handoff; "
-        f"published are {numbers(r - n for r, n in zip(was_regular, was_none))}. The model charges what table 2 says: "
-        f"{model.us_text(gain)} us a message, {model.us_text(2 * gain)} a round trip, and less where IPP starts a "
-        "stack for more than one fragment. What more a switch cost those machines is in table 4 and not in table 2."
+        f"published: {numbers(r - n for r, n in zip(was_regular, was_none))}. The model charges table 2's costs: "
+        f"{model.us_text(gain)} us per message, {model.us_text(2 * gain)} per round trip, and less where IPP starts a "
+        "stack for more than one fragment. The rest of a switch's cost on those machines shows in table 4 but not in table 2."
     )
     yield (
-        f"One handoff is {numbers(model.us(c - n) for c, n in zip(client, none))} us, published "
+        f"One handoff costs {numbers(model.us(c - n) for c, n in zip(client, none))} us; published: "
         f"{numbers(c - n for c, n in zip(was_client, was_none))}. Table 2 has {model.us_text(model.IPP_HANDOFF_NS)}; "
         "at three of the four sizes table 4 has about twice that."
     )
@@ -200,21 +200,21 @@ def differences(outcome):
     more = [model.us(outcome.ns(eight, size) - outcome.ns(two, size)) for size in model.SIZES]
     was = [a - b for a, b in zip(model.TABLE6[4][2], model.TABLE6[1][2])]
     yield (
-        f"From 2 to 8 input threads {numbers(more)} us are added, published {numbers(was)}: about 5 us a thread and "
-        "fragment, says the report. The original's threads cost something by being there; the model's wait in a list, "
-        "and its length costs nothing. No such cost was put in."
+        f"Going from 2 to 8 input threads adds {numbers(more)} us; published: {numbers(was)}, by the report about 5 us per thread and "
+        "fragment. In the original each existing thread has a cost; the model's threads wait in a list "
+        "whose length costs nothing. No such cost was added."
     )
     yield (
-        "The published counts of table 5 have some messages of other programs in them; here nobody else sends. Ours "
-        "have some switches for timers."
+        "The published counts of table 5 include some messages of other programs; here no other program sends. Our counts "
+        "include some switches for timers."
     )
 
 
-# ---- all of it ----
+# ---- the whole program ----
 
 
 def print_text(mark, text):
-    """Words under a mark, in lines of at most 110."""
+    """Prints text after a mark, in lines of at most 110 characters."""
     line = mark
     for word in text.split():
         if len(line) + 1 + len(word) > 110:
@@ -240,7 +240,7 @@ def print_words(outcome):
 
 
 def document(outcome):
-    """All that was printed, for --json: times in nanoseconds."""
+    """Returns everything printed, for --json: times in nanoseconds."""
     tables = {}
     for name, table in (("4", model.TABLE4), ("6", model.TABLE6), ("7", model.TABLE7)):
         tables[name] = [
@@ -270,10 +270,10 @@ def run(options):
 
 def main():
     parser = argparse.ArgumentParser(description="tables 4 to 7 of Björkman (1994) on virtual time")
-    rounds = f"{QUICK_ROUNDS} round trips of each, not {model.MESSAGES}"
+    rounds = f"{QUICK_ROUNDS} round trips of each instead of {model.MESSAGES}"
     parser.add_argument("--quick", action="store_true", help=rounds)
-    parser.add_argument("--json", metavar="FILE", help="write the figures and what agrees; times in ns")
-    parser.add_argument("--build", default=f"{model.ROOT}/build", help="where udptest is (build)")
+    parser.add_argument("--json", metavar="FILE", help="write the figures and the checks to FILE; times in ns")
+    parser.add_argument("--build", default=f"{model.ROOT}/build", help="directory of udptest (build)")
     parser.add_argument("--graph", default=f"{model.ROOT}/{model.GRAPH}", help=f"the graph ({model.GRAPH})")
     parser.add_argument("--set", action="append", default=[], metavar="NODE.ATTR=VALUE", help="as udptest's")
     parser.add_argument("--costs", default="decstation", help="as udptest's (decstation)")

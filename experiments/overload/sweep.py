@@ -25,9 +25,9 @@ MODES = ("regular", "ipp")
 # Offered messages per second for the search for the capacity: a host that works 10 us on each delivers less than the first.
 RATES = (100000, 80000, 65000, 50000, 35000, 25000)
 PATIENCE_S = 300
-# Where a message may be dropped before any work was spent on it: at the device, and at the sender of a virtual link, which must
-# wait for room, so that the message is not even sent.
-AT_THE_DOOR = ("full", "tx_full", "unsent", "held_back")
+# Where a message may be dropped before any work is spent on it: at the device, and at the sender of a virtual link, which must
+# wait for room, so the message is not even sent.
+ON_ARRIVAL = ("full", "tx_full", "unsent", "held_back")
 
 
 # ---- in the simulator ----
@@ -125,7 +125,7 @@ def sweep(options):
 
 
 def show(rows):
-    print("%-8s %6s %9s %10s %9s %11s  %s" % ("mode", "load", "offered", "delivered", "question", "unanswered", "dropped"))
+    print("%-8s %6s %9s %10s %9s %11s  %s" % ("mode", "load", "offered", "delivered", "response", "unanswered", "dropped"))
     print("%-8s %6s %9s %10s %9s" % ("", "%", "1/s", "1/s", "us"))
     for row in rows:
         line = "%-8s %6d %9d %10d %9.1f %11d  %s" % (
@@ -135,17 +135,17 @@ def show(rows):
 
 
 def find_problems(rows):
-    """Yields descriptions of everything wrong."""
+    """Yields a description of each problem."""
     for mode in MODES:
-        mine = [row for row in rows if row["mode"] == mode]
-        peak = max(row["delivered"] for row in mine)
-        last = mine[-1]
+        of_mode = [row for row in rows if row["mode"] == mode]
+        peak = max(row["delivered"] for row in of_mode)
+        last = of_mode[-1]
         if last["delivered"] < 0.9 * peak:
             yield "%s: livelock: %d delivered at %d %%, %d at its peak" % (mode, last["delivered"], last["load"], peak)
-        if last["load"] >= 150 and not set(last["dropped"]) & set(AT_THE_DOOR):
+        if last["load"] >= 150 and not set(last["dropped"]) & set(ON_ARRIVAL):
             yield "%s: nothing was dropped on arrival at %d %%" % (mode, last["load"])
-        for row in mine:
-            late = set(row["dropped"]) - set(AT_THE_DOOR)
+        for row in of_mode:
+            late = set(row["dropped"]) - set(ON_ARRIVAL)
             if late:
                 yield "%s at %d %%: dropped after work was spent on it: %s" % (mode, row["load"], ", ".join(sorted(late)))
 

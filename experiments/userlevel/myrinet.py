@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """myrinet.py BUILD - GM, GM+ and BIP on Myrinet: table 1 and the bandwidths of J. Chen and W. Watson, "User Level Communication on Alpha
-Linux Systems" (2000), in the simulator. A few costs of the hosts and their cards are fitted to some of the figures, the others are
-predicted. Prints both beside the published ones. --help has the options.
+Linux Systems" (2000), in the simulator. A few costs of the hosts and their cards are fitted to some of the figures; the others are
+predicted. Prints both beside the published figures. --help has the options.
 """
 import argparse
 import json
@@ -18,24 +18,24 @@ ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 FIGURES = ("half_rtt_ns", "g_ns", "os_ns", "or_ns", "l_ns")
 TITLES = dict(zip(FIGURES, ("RTT/2", "g", "Os", "Or", "L")))
 PUBLISHED = {"GM": (14.76, 18.23, 0.86, 1.93, 11.91), "GM+": (12.78, 8.55, 2.02, 1.29, 9.47), "BIP": (6.65, 5.65, 5.04, 0.48, 1.13)}
-# What is fitted; where three of RTT/2 = Os + Or + L are, so is the fourth.
+# Fitted figures. Where three of RTT/2 = Os + Or + L are fitted, the fourth follows.
 GIVEN = {"GM": ("half_rtt_ns", "os_ns", "or_ns", "l_ns"), "GM+": ("os_ns",), "BIP": ("half_rtt_ns", "os_ns", "or_ns", "l_ns")}
-# nothing is lost on this link; gm's usual timeout_min is less than an acknowledgement waits behind 64 KB the other way: timers()
+# Nothing is lost on this link, and gm's default timeout_min is shorter than the wait of an acknowledgement behind 64 KB in the other direction: timers().
 TIMEOUT = "gm.timeout_min=20ms"
 GRAPHS = {"GM": ("gm.dot", (TIMEOUT,)), "GM+": ("gm.dot", (TIMEOUT, "gm.small=unreliable")), "BIP": ("bip.dot", ())}
-SIZE, SMALL = 8, 256  # bytes: of table 1's messages, and of the longest that the processor writes
-LINK = "lanai,mtu=65000"  # 5 m of cable, no switch; its card is GM's, as it is fitted here
-BYTE_NS = 8 / 1.28  # on that link
+SIZE, SMALL = 8, 256  # bytes: table 1's messages, and the longest that the processor writes
+LINK = "lanai,mtu=65000"  # 5 m of cable, no switch; its card is GM's, as fitted here
+BYTE_NS = 8 / 1.28  # a byte's time on that link
 GM_FRAME, BIP_FRAME = 14 + 24 + 40, 14 + 8  # bytes around a message: Ethernet, BID and GM; Ethernet and BIP
-DMA_MB = 140  # the highest bandwidth that they measured
+DMA_MB = 140  # the highest bandwidth that the authors measured
 TOOTH = 4096  # bytes of GM's longest fragment
-# for curves: dense about the knee, and on both sides of each tooth
+# Points of the curves: dense around the knee, and on both sides of each tooth.
 SIZES = (8, 16, 32, 64, 128, 192, 224, 256, 257, 320, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 4097, 5120, 6144, 8192, 8193, 10240, 12288, 12289,
          16384, 16385, 24576, 32768, 49152, 64992)
-TIMED = (4096, 4160, 6144, 8192, 10240)  # messages of timers()
+TIMED = (4096, 4160, 6144, 8192, 10240)  # bytes of the messages in timers()
 TIMERS = {"1 ms": ("gm.timeout_min=1ms",), "2 ms": ("gm.timeout_min=2ms",), "20 ms": (TIMEOUT,), "none, sent once": ("gm.reliable=no",)}
 WAYS = ("one_way", "ping_pong", "both_ways")
-MESSAGES = 64  # of a batch
+MESSAGES = 64  # messages of a batch
 GRAIN_NS, STEPS = 1, 12
 
 
@@ -52,7 +52,7 @@ def text_of(value):
 
 
 def measure(build, name, host, card, sizes=(SIZE,), sets=None):
-    """{size: {figure: its median}} in nanoseconds and bytes a second, by logp on virtual time. sets: settings other than the system's usual ones."""
+    """Returns {size: {figure: its median}} in nanoseconds and bytes per second, by logp on virtual time. sets: settings in place of the system's usual ones."""
     times = ("card", "card_kb", "dma", "write_kb")
     link = ",".join([LINK, *(f"{key}={text_of(value)}{'ns' if key in times else ''}" for key, value in card.items())])
     return measure_on(build, name, link, f"none,frame_out={round(host[0])}ns,frame_in={round(host[1])}ns", sizes, sets)
@@ -75,7 +75,7 @@ def measure_on(build, name, link, host, sizes, sets=None):
 
 
 def fit(build, name, host_of, card_of_work):
-    """The card's work on a frame for which half a round trip takes as long as published: by secants."""
+    """Finds the card's work on a frame with which half a round trip takes as long as published, by the secant method."""
     def error(work):
         return measure(build, name, host_of(work), card_of_work(work))[SIZE]["half_rtt_ns"] - published_ns(name, "half_rtt_ns")
 
@@ -87,12 +87,12 @@ def fit(build, name, host_of, card_of_work):
         before, work, error_before = work, max(0, round(work - now * (work - before) / (now - error_before))), now
         now = error(work)
     if abs(now) > 10:
-        raise ValueError(f"{name}: no fit: {now:.0f} ns are left")
+        raise ValueError(f"{name}: no fit: {now:.0f} ns remain")
     return work
 
 
 def costs(build):
-    """{system: (host, card)}, and what was fitted."""
+    """Returns {system: (host, card)} and the fitted costs."""
     gm_frame, bip_frame = SIZE + GM_FRAME, SIZE + BIP_FRAME
     # GM+'s processor is busy longer than GM's because it writes the frame
     write_kb_ns = (published_ns("GM+", "os_ns") - published_ns("GM", "os_ns")) * 1000 / gm_frame
@@ -101,7 +101,7 @@ def costs(build):
     gm_host = (published_ns("GM", "os_ns"), published_ns("GM", "or_ns"))
 
     def gm_card(work):
-        return card_of(work, dma_ns, GM_FRAME, 0)  # an acknowledgement has no bytes of the host's, and is made on the card
+        return card_of(work, dma_ns, GM_FRAME, 0)  # an acknowledgement is made on the card and has no bytes from the host
 
     def bip_card(work):
         return card_of(work, dma_ns, SMALL + BIP_FRAME, write_kb_ns, waits=True)
@@ -119,20 +119,20 @@ def costs(build):
 
 
 def timers(build, host, card):
-    """{a least time-out: {size: bytes a second}}: what GM carries both ways at once."""
+    """Returns {least timeout: {size: bytes per second}} of GM in both directions at once."""
     return {name: {size: run["both_ways"] for size, run in measure(build, "GM", host, card, TIMED, sets).items()} for name, sets in TIMERS.items()}
 
 
 def copies(fitted):
-    """{by whom: {size: bytes a second}}: to the card, as the costs have it."""
+    """Returns {method: {size: bytes per second}} of copies to the card, by the costs."""
     return {"DMA": {size: 1e9 * size / (fitted["dma_ns"] + size * fitted["card_kb_ns"] / 1000) for size in SIZES},
             "PIO": {size: 1e12 / fitted["write_kb_ns"] for size in SIZES}}
 
 
 def features(bandwidths, sent_once):
     """
-    What the paper says of its figures 5 to 8: (a name, in words, whether the model agrees). sent_once: GM's half round trips without
-    acknowledgements. Not BIP's knee at 256 bytes: where it begins to fetch, and both costs of a byte, are given.
+    Returns the paper's statements on its figures 5 to 8: (name, text, whether the model agrees). sent_once: GM's half round trips without
+    acknowledgements. BIP's knee at 256 bytes is left out: the size at which it begins to fetch, and both costs per byte, are given.
     """
     def rate(name, way, size):
         return bandwidths[name][way][size]
@@ -153,11 +153,11 @@ def features(bandwidths, sent_once):
              for name in GRAPHS for size in (TOOTH, 2 * TOOTH, 3 * TOOTH, 4 * TOOTH))),
         ("highest", "One way, GM's highest bandwidth is the highest of all.",
          max(bandwidths["GM"]["one_way"].values()) >= max(max(ways["one_way"].values()) for ways in bandwidths.values())),
-        ("ping_pong", "There and back in turn, BIP is above GM and GM+ up to 4 KB.",
+        ("ping_pong", "In ping-pong, BIP is above GM and GM+ up to 4 KB.",
          all(rate("BIP", "ping_pong", size) > rate(name, "ping_pong", size) for name in ("GM", "GM+") for size in SIZES if size <= 4096)),
-        ("long_ping_pong", "There and back in turn, BIP is above GM and GM+ for messages of more than 4 KB.",
+        ("long_ping_pong", "In ping-pong, BIP is above GM and GM+ for messages of more than 4 KB.",
          all(rate("BIP", "ping_pong", size) > rate(name, "ping_pong", size) for name in ("GM", "GM+") for size in SIZES if size > 4096)),
-        ("acknowledgements", "There and back in turn, acknowledgements are the reason (more than half of what GM takes longer than BIP, up to 256 bytes).",
+        ("acknowledgements", "In ping-pong, acknowledgements are the reason (more than half of GM's extra time over BIP, up to 256 bytes).",
          all(half_ns("GM", size) - sent_once[size] > (half_ns("GM", size) - half_ns("BIP", size)) / 2 for size in small)),
         ("both_ways", "Both ways at once, up to 256 bytes BIP and GM+ are above GM.",
          all(rate(other, "both_ways", size) > rate("GM", "both_ways", size) for other in ("GM+", "BIP") for size in small)),
@@ -165,14 +165,14 @@ def features(bandwidths, sent_once):
          all(rate("BIP", "both_ways", size) > rate("GM", "both_ways", size) for size in SIZES if size > SMALL)),
         ("saved", "Half a round trip of GM+ is about 2 us shorter than GM's up to 256 bytes (within 15 %).",
          all(abs((half_ns("GM", size) - half_ns("GM+", size)) / 2000 - 1) <= 0.15 for size in small)),
-        # of all systems and ways; DMA_MB is given, so the higher end says only that it is reached
+        # of all systems and patterns; DMA_MB is given, so the upper end only shows that it is reached
         ("range", "The highest bandwidths are between 50 and 140 MB/s, both within 15 %.",
          abs(min(highest) / 50e6 - 1) <= 0.15 and abs(max(highest) / (1e6 * DMA_MB) - 1) <= 0.15),
     ]
 
 
 def find(build):
-    """Everything, as the document that is printed."""
+    """Returns all results as one document."""
     found, fitted = costs(build)
     runs = {name: measure(build, name, host, card, SIZES) for name, (host, card) in found.items()}
     table = {name: {figure: runs[name][SIZE][figure] for figure in FIGURES} for name in GRAPHS}
@@ -199,7 +199,7 @@ def print_found(found):
         print(f"\n{way.replace('_', ' ')}, MB/s" + "".join(f"{size:7}" for size in SIZES))
         for name, ways in found["bandwidths"].items():
             print(f"{name:16}" + "".join(f"{ways[way][size] / 1e6:7.1f}" for size in ways[way]))
-    print("\nGM both ways at once, MB/s, by its least time-out" + "".join(f"{size:7}" for size in TIMED))
+    print("\nGM both ways at once, MB/s, by its least timeout" + "".join(f"{size:7}" for size in TIMED))
     for name, rates in found["timers"].items():
         print(f"{name:48}" + "".join(f"{rates[size] / 1e6:7.1f}" for size in TIMED))
     print()
@@ -209,8 +209,8 @@ def print_found(found):
 
 def main():
     parser = argparse.ArgumentParser(description="the paper's systems on virtual time")
-    parser.add_argument("build", help="where the programs are")
-    parser.add_argument("--json", metavar="FILE", help="what was found")
+    parser.add_argument("build", help="directory of the programs")
+    parser.add_argument("--json", metavar="FILE", help="write the results to FILE")
     options = parser.parse_args()
     return find_and_print("myrinet", lambda: find(options.build), print_found, options.json)
 

@@ -88,9 +88,9 @@ def check_fit(file):
     with open(file, "w", encoding="utf-8") as stream:
         stream.write(text.replace('up="236200ns"', 'up="236300ns"'))
     status, output = run("fit.py", "--check", "--graph", file)
-    expect(status == 1 and "NOT what is in" in output, "other costs are reported", output)
+    expect(status == 1 and "NOT the costs in" in output, "other costs are reported", output)
     status, output = run("fit.py", "--begin", "sender")
-    expect(status == 1 and "NOT so long" in output, "the bytes' work cannot be the sender's", output)
+    expect(status == 1 and "NOT between one interval and two" in output, "the bytes' work cannot be the sender's", output)
 
 
 def main():

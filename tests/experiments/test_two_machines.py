@@ -186,7 +186,7 @@ def check_two():
 
 def check_looked_at():
     """Checks the faults that Far finds first."""
-    for what, words, said in (("nothing is built there", "is not there", f"{fars.HELLO}\n\nanother\n\n"),
+    for what, words, said in (("nothing is built there", "is missing there", f"{fars.HELLO}\n\nanother\n\n"),
                               ("another commit", "is at commit 0123456789 there, at ", f"{fars.HELLO}\nbuilt\nanother\n{'0123456789' * 4}\n"),
                               ("a shell with a banner", "prints 'Welcome' before", f"Welcome\nto this\n{fars.HELLO}\nbuilt\nanother\n\n")):
         try:

@@ -418,5 +418,4 @@ def waiting(section, sweep):
         both["high"] < driver["low"],
         f"If the driver resumes it, its work delays the short questions as any work does: 99 % within {labs.spread(driver)} "
         f"us. A budget helps here, too: {labs.spread(both)}.",
-
     )

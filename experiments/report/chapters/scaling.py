@@ -764,7 +764,6 @@ def check_pages(section, data):
 
 def check_registered(section, documents, send):
     """Checks registration in figure 9: as expensive as page table changes up to SMALL bytes, and nearly as a copy beyond, some cycles per byte."""
-
     small, last = PAGES_SIZES.index(SMALL), len(PAGES_SIZES) - 1
     for place in (0, small):
         ratio = labs.interval([one["sizes"][place]["register_ns"] / sum(one["sizes"][place][way] for way in send) for one in documents])

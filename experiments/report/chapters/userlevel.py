@@ -620,4 +620,3 @@ def assess(section, found):
         f"of GM's half round trip and {then[RAW]['l_ns'] / then[RAW]['half_rtt_ns']:.0%} of BIP's; here all protocols run on the host's, and {here}: "
         "the queues between two cores. Copying 8 bytes into a device's memory was expensive over a PCI bus and is "
         "cheap in a cache, so the overhead Os that BIP paid for its low latency is gone.")
-
