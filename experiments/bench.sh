@@ -1,6 +1,6 @@
 #!/bin/sh
-# bench.sh BUILD A,B [CHECKOUT] - all benchmarks on cores A and B, as ratios within one run; or a comparison of this build with another checkout or
-# commit (a commit is built below build/against).
+# bench.sh BUILD A,B [CHECKOUT] - all benchmarks on cores A and B, as ratios within one run; or a comparison of this build
+# with another checkout or commit (a commit is built below build/against).
 set -eu
 build=$1
 cores=$2

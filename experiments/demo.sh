@@ -1,5 +1,5 @@
 #!/bin/sh
-# demo.sh BUILD A,B - round trips and calls between two processes on cores A and B, then on A alone: regular, IPP, and what IPP saved.
+# demo.sh BUILD A,B - round trips and calls between two processes on cores A and B, then on A alone: regular, IPP, and IPP's saving.
 set -eu
 build=$1
 cores=$2

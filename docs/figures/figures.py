@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """figures.py BUILD [DIRECTORY]: draws the figures of this folder and the pictures of graphs in docs/img, or all into DIRECTORY.
 
-Each figure is of a simulated run, whose steps BUILD/xk writes (`xk run --journey`): names, numbers, times and headers in it
-are those of the run, and the same run gives the same bytes. tests/docs/docs.py checks that they are up to date; of the
-pictures, which BUILD/xk draws, only the texts, since dot's places differ with the fonts of a machine.
+Each figure shows a simulated run, whose steps BUILD/xk writes (`xk run --journey`): its names, numbers, times and headers
+are those of the run, and the same run gives the same bytes. tests/docs/docs.py checks that the figures are up to date. It
+checks only the texts of the pictures, which BUILD/xk draws, because dot's layout depends on the fonts of a machine.
 """
 import json
 import os
@@ -20,7 +20,7 @@ PAIR, CALLS = "graphs/net/pair-ethernet10.dot", "graphs/net/pair-calls.dot"
 
 
 class Run:
-    """The steps of a run; docs/journeys.md says what they are, tools/journey/journey.js what their members mean."""
+    """The steps of a run (docs/journeys.md); tools/journey/journey.js documents their members."""
 
     def __init__(self, build, network, *sets, until="1s", paths="yes"):
         with tempfile.NamedTemporaryFile(suffix=".html") as page:
@@ -54,7 +54,7 @@ class Run:
         return next(n for h in self.hosts if h["name"] == host for n in h["nodes"] if n["name"] == name)
 
     def header(self, host, name):
-        """The bytes of a node's header; 0: it has none."""
+        """Returns the length of a node's header in bytes, or 0."""
         return self.types[self.node(host, name)["type"]]["header"]
 
     def fields(self, host, name, data):
@@ -72,7 +72,7 @@ class Run:
 
 
 def as_text(field, value):
-    """A field's value as traces print it."""
+    """Returns a field's value as traces print it."""
     names = {int(number): name for number, name in field.get("values", [])}
     if field.get("mask"):
         return "|".join(name for bit, name in names.items() if value & bit) or "0"
@@ -91,7 +91,7 @@ def microseconds(ns):
 
 # ---- a drawing -------------------------------------------------------------------------------------------------------------
 
-# One colour for one thing, as in journeys; plain classes, since few programs but browsers know more of CSS.
+# Colours have the same meaning as in journeys. Only plain classes: few programs other than browsers support more of CSS.
 LIGHT = {
     ".halo": "stroke:#ffffff", ".ground": "fill:#ffffff", "text": "fill:#1f2933", ".faint": "fill:#5d6976", ".box": "fill:#eef2f7;stroke:#8794a3",
     ".line": "stroke:#5d6976", ".tip": "fill:#5d6976", ".guide": "stroke:#ccd3db", ".payload": "fill:#ffffff;stroke:#8794a3",
@@ -149,7 +149,7 @@ class Drawing:
         self.add("path", d="M" + "L".join(f"{x:.6g} {y:.6g}" for x, y in corners) + "Z", class_=tip)
 
     def block(self, x, y, width, text, class_, below=(), height=22):
-        """A piece of a message: its name, and lines of small text in it."""
+        """Draws a piece of a message: its name, and lines of small text in it."""
         self.rect(x, y, width, height + 13 * len(below) + (3 if below else 0), class_)
         self.middle(x + width / 2, y + 15, text)
         for number, words in enumerate(below):
@@ -169,7 +169,7 @@ class Drawing:
 
 
 def short(text):
-    """A link address by its last part, which is what differs."""
+    """Shortens a link address to its last part, the only one that differs."""
     return "…" + text[-2:] if re.fullmatch("02(:..){5}", text) else text
 
 
@@ -177,7 +177,7 @@ def short(text):
 
 
 def encapsulation(build):
-    """Headers put in front on the way down, and removed on the way up."""
+    """Draws headers that are added on send and removed on receive."""
     run = Run(build, PAIR, "client.udptest.rounds=1")
     message = run.first(host="client", a="udptest", k="down")["m"]
     down = run.all(host="client", k="down", m=message)
@@ -222,12 +222,12 @@ def encapsulation(build):
 
 
 def demultiplexing(build):
-    """Which fields lead a message up, at each protocol."""
+    """Draws the fields by which each protocol demultiplexes a message."""
     run = Run(build, PAIR, "graph.protocols=host.dot", "client.udptest.rounds=1", "client.icmptest.to=10.77.0.2", "client.icmptest.count=1")
     chosen_by = {"eth": "type", "ip": "protocol", "udp": "destination"}
     places = {"port": (210, 520), "eth": (210, 430), "arp": (290, 330), "vnet": (130, 330), "ip": (130, 230), "udp": (84, 130), "icmp": (270, 130),
               "udptest": (84, 40), "icmptest": (270, 40)}
-    drawing = Drawing("The fields by which each protocol finds who gets a message", 920, 560)
+    drawing = Drawing("The fields by which each protocol finds a message's receiver", 920, 560)
     host = next(h for h in run.hosts if h["name"] == "server")
     assert {n["name"] for n in host["nodes"]} == set(places)
     ups = {}
@@ -249,7 +249,7 @@ def demultiplexing(build):
     for name, (x, y) in places.items():
         drawing.protocol(x, y, name, run.node("server", name).get("virtual"))
     request = run.first(host="server", b="udptest", k="up")["m"]
-    drawing.text(380, 40, "The first request, at each protocol on its way up", "bold")
+    drawing.text(380, 40, "The first request, at each protocol, from the bottom up", "bold")
     drawing.text(380, 58, "marked: the fields that name the session", "small faint")
     for step in run.all(host="server", k="up", m=request):
         name, x, (_, y) = step["b"], 380, places[step["b"]]
@@ -269,7 +269,7 @@ def demultiplexing(build):
 
 
 def fragments(build):
-    """One datagram, three frames, and the place of each fragment in the whole."""
+    """Draws one datagram, its three frames, and the place of each fragment in the whole."""
     run = Run(build, PAIR, "client.udptest.rounds=1", "client.udptest.size=4000")
     whole = run.first(host="client", k="down", a="udp")
     parts = run.all(host="client", k="down", a="ip", m=whole["m"])
@@ -303,69 +303,69 @@ def fragments(build):
     y, start = top + 84 * len(parts) + 42, run.first(host="client", k="sent", m=whole["m"])["t"]
     span = done["t"] - start
     drawing.text(20, y - 4, "at the server", "bold")
-    drawing.text(20, y + 12, "since the first was sent", "small faint")
+    drawing.text(20, y + 12, "since the first one was sent", "small faint")
     drawing.arrow(left, y, left + 668, y)
     for step in run.all(host="server", k="arrived", m=whole["m"]):
         x = left + (step["t"] - start) / span * 600
         drawing.line(x, y - 7, x, y + 7)
         drawing.middle(x, y + 22, microseconds(step["t"] - start), "small")
-    drawing.text(left, y + 44, f"ip keeps what has come; with the last missing fragment it hands {done['n']} bytes up to udp, "
+    drawing.text(left, y + 44, f"ip keeps the fragments that have arrived; with the last missing one it hands {done['n']} bytes up to udp, "
                  f"in {len(done['segments'])} pieces, uncopied", "small")
     return drawing
 
 
 def handoffs(build):
-    """The three reasons for which a message leaves the driver, each in a run of one server with two clients."""
+    """Draws the three reasons for which a message leaves the driver, each in a run of one server with two clients."""
     network, patient, hasty = "docs/examples/work-net.dot", "patient.udptest.rounds=3", "hasty.udptest.rounds=40"
     panels = (
-        ("explicit", "handoff=explicit on an edge: what crosses it on the way up leaves the driver",
+        ("explicit", "handoff=explicit on an edge: a message that crosses it upward leaves the driver",
          Run(build, network, patient, hasty, "server.protocols=../../graphs/udptest-explicit.dot", "hasty.udptest.port=2001",
              paths="no")),
-        ("implicit", "it would have to wait: the stack is parked, and afterwards a thread goes on with it",
+        ("implicit", "it must wait: the stack is parked, and a thread resumes it afterwards",
          Run(build, network, patient, hasty, "server.vwork.wait=500us", "server.vwork.up=100us", paths="no")),
-        ("time", "budget=100us on the graph: it has kept the driver for so long",
+        ("time", "budget=100us on the graph: it has kept the driver for longer",
          Run(build, network, patient, hasty, "server.graph.budget=100us", paths="no")),
     )
     drawing = Drawing("A message leaves the driver for three reasons", 880, 20 + 200 * len(panels))
     for number, (reason, words, run) in enumerate(panels):
         top = 30 + 200 * number
         lanes = {"driver": top + 44, "thread": top + 120}
-        # The first such message during which the driver takes another one.
+        # the first such message during which the driver takes another one
         for handoff in run.all(k="handoff", reason=reason, host="server"):
             steps = [s for s in run.all(host="server", m=handoff["m"]) if s["k"] in ("up", "handoff")]
-            way = steps[:next(i for i, s in enumerate(steps) if s is handoff) + 2]
-            others = [s for s in run.all(host="server", k="up", a="port") if way[-3]["i"] < s["i"] < way[-1]["i"] and s["m"] != handoff["m"]]
+            route = steps[:next(i for i, s in enumerate(steps) if s is handoff) + 2]
+            others = [s for s in run.all(host="server", k="up", a="port") if route[-3]["i"] < s["i"] < route[-1]["i"] and s["m"] != handoff["m"]]
             if others:
                 break
-        assert others and way[-1]["k"] == "up"
+        assert others and route[-1]["k"] == "up"
         drawing.text(20, top, reason, "large")
         drawing.text(100, top, words, "faint")
         for lane, y in lanes.items():
             drawing.text(20, y + 4, lane, "small")
             drawing.line(70, y, 860, y, "guide dotted")
         x, last = 114, None
-        for step in way:
-            if step is handoff and way[-1]["t"] == handoff["t"]:
+        for step in route:
+            if step is handoff and route[-1]["t"] == handoff["t"]:
                 continue
             name = last["b"] if step is handoff else step["b"]
             lane = step["place"].split(" ")[0].rstrip(",")
             if last is not None and lane != "driver" and last["place"].startswith("driver"):
                 drawing.arrow(x - 84 + 34, lanes["driver"] + 13, x - 18, lanes["thread"] - 14, "redline thick", "red")
-                drawing.text(x, lanes["driver"] + 4, f"… goes on: takes the next message at {(others[0]['t'] - way[0]['t']) / 1000:.1f}", "small halo")
+                drawing.text(x, lanes["driver"] + 4, f"… continues: takes the next message at {(others[0]['t'] - route[0]['t']) / 1000:.1f}", "small halo")
             elif last is not None:
                 drawing.arrow(x - 84 + 34, lanes[lane], x - 34, lanes[lane])
             drawing.protocol(x, lanes[lane], name, width=66, class_="driver" if lane == "driver" else "thread")
-            drawing.middle(x, lanes[lane] + 28, f"{(step['t'] - way[0]['t']) / 1000:.1f}", "small faint")
+            drawing.middle(x, lanes[lane] + 28, f"{(step['t'] - route[0]['t']) / 1000:.1f}", "small faint")
             last = step
             x += 84
         drawing.text(x - 38, lanes["thread"] + 4, f"on {handoff['place']}", "small red halo")
-    drawing.text(20, 20 + 200 * len(panels) - 14, "Numbers: when the message came there, in µs since the driver had it. Blue: the driver carries it; grey: a thread.",
+    drawing.text(20, 20 + 200 * len(panels) - 14, "Numbers: the message's arrival there, in µs since the driver received it. Blue: in the driver; grey: on a thread.",
                  "small faint")
     return drawing
 
 
 def at_most_once(build):
-    """A call whose request is lost once and whose reply is lost twice: it runs once."""
+    """Draws a call whose request is lost once and whose reply is lost twice: it runs once."""
     run = Run(build, CALLS, "cable.loss=10%", "client.chantest.rounds=5", until="60s")
     begin = run.all(host="client", a="chantest", b="chan", k="down")[2]
     sequence = next(s for s in run.steps if s["i"] > begin["i"] and s["k"] == "down" and s["a"] == "chan" and s["host"] == "client")
@@ -430,22 +430,22 @@ def at_most_once(build):
             counts["lost"] += event[5]["k"] == "lost"
             counts["came"] += event[5]["k"] == "arrived" and event[3] == "request"
     assert counts["ran"] == 1
-    drawing.text(20, bottom + 22, f"{counts['lost']} messages were lost. The request came {counts['came']} times, and the procedure ran once.", "bold")
+    drawing.text(20, bottom + 22, f"{counts['lost']} messages were lost. The request arrived {counts['came']} times, and the procedure ran once.", "bold")
     return drawing
 
 
 def path(build):
-    """The way of the first request by layers, and of a later one by path."""
+    """Draws the first request, layer by layer, and a later one, by path."""
     run = Run(build, PAIR, "client.udptest.rounds=20")
     later = run.all(host="server", k="up", b="udptest")
     later = next(step for step in later if step.get("path"))
     first = run.first(host="server", k="up", b="udptest")
     layers = ["udptest", "udp", "ip", "vnet", "eth", "port"]
     assert [step["a"] for step in run.all(host="server", k="up", m=first["m"])][::-1] == layers[1:]
-    drawing = Drawing("By layers, and by path", 880, 640)
+    drawing = Drawing("Layer by layer, and by path", 880, 640)
     gap, top = 62, 84
     arrived = next(s for s in run.steps if s["k"] == "sent" and s.get("m") == later["m"])
-    for x, words, step in ((170, "by layers: the first request", first), (580, "by path: a later one", later)):
+    for x, words, step in ((170, "layer by layer: the first request", first), (580, "by path: a later one", later)):
         drawing.middle(x, 34, words, "large")
         passed = [run.hosts[step["h"]]["nodes"][index]["name"] for index in step.get("path", [])]
         for number, name in enumerate(layers):
@@ -471,7 +471,7 @@ def path(build):
             drawing.text(x + 56, top + 2.5 * gap + 8, "under a mask, finds udp's session", "small")
             drawing.text(x + 56, top + 2.5 * gap + 24, "and removes three headers", "small")
     at, y, unit = 20, 490, 20 / 8
-    drawing.text(at, y - 20, "The three headers of that message, and what the path does with each field", "bold")
+    drawing.text(at, y - 20, "The three headers of that message, and the path's treatment of each field", "bold")
     kinds = {"fixed": "compared", "names the session": "compared", "length": "length", "checksum": "checksum", "varies": "varies"}
     offset = 0
     for name in ("eth", "ip", "udp"):
@@ -484,12 +484,12 @@ def path(build):
         for index in range(size):
             drawing.middle(at + index * 20 + 10, y + 24, data[2 * index: 2 * index + 2], "mono")
         at, offset = at + size * 20, offset + size
-    for number, (kind, words) in enumerate((("compared", "compared: fixed, names the session, or rarely different"), ("length", "must be the frame's length"),
-                                            ("checksum", "must be right"), ("varies", "not looked at"))):
+    for number, (kind, words) in enumerate((("compared", "compared: fixed, names the session, or hardly ever different"), ("length", "must be the frame's length"),
+                                            ("checksum", "must be correct"), ("varies", "ignored"))):
         x, line = 20 + 430 * (number % 2), y + 62 + 26 * (number // 2)
         drawing.rect(x, line, 20, 16, kind, 0)
         drawing.text(x + 30, line + 13, words, "small")
-    drawing.text(20, y + 134, "Whatever does not fit (a fragment, an option, another host) goes by layers, unchanged.", "small faint")
+    drawing.text(20, y + 134, "A message that does not fit (a fragment, an option, another host) goes layer by layer, unchanged.", "small faint")
     return drawing
 
 

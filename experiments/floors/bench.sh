@@ -1,6 +1,6 @@
 #!/bin/sh
 # bench.sh BUILD CORES - the cost of layers, as ratios of figures within one run: the graph against the same work in one
-# function, udptest against the same frame sent with bare DPDK, and calls against datagrams. From the checkout's root.
+# function, udptest against the same frame sent with bare DPDK, and calls against datagrams. Run it from the checkout's root.
 set -eu
 export LC_ALL=C
 
@@ -24,7 +24,7 @@ number() {
 }
 
 # per_round COMMAND...: instructions of one round, from the difference of two runs. Most conversations get their paths only
-# after some rounds each.
+# after several rounds.
 per_round() {
 	case $* in
 	*65536*) few=1000000 ;;
@@ -70,7 +70,7 @@ choose_rig() {
 	esac
 }
 
-# note NAME COMMAND...: runs a block and records the nanoseconds of one round, and the rig's part of them.
+# note NAME COMMAND...: runs a block and records the nanoseconds of one round and the rig's part of them.
 note() {
 	name=$1
 	shift
@@ -94,7 +94,7 @@ row() {
 		"$(ratio "$net" "${4:-$net}")"
 }
 
-# down_in_null ROUNDS: instructions of sending through ten layers of null, for ROUNDS rounds.
+# down_in_null ROUNDS: instructions of ROUNDS rounds that ten layers of null execute on send.
 down_in_null() {
 	valgrind --tool=callgrind --callgrind-out-file="$scratch/layers" "$build/xk" bench echo \
 		--graph experiments/floors/null10.dot --paths no --rounds "$1" >"$scratch/collected" 2>&1 || die "failed under callgrind"
@@ -102,7 +102,7 @@ down_in_null() {
 		tr -d , | awk '{ sum += $1 } END { print sum }'
 }
 
-# Prints the cost of one of the ten layers of the last row, in both directions and in each.
+# Prints the cost of one of the last row's ten layers, in each direction.
 for_each_layer() {
 	both=$(awk -v a="$instructions" -v b="$(cat "$scratch/layers.instructions")" 'BEGIN { printf "%.1f", (a - b) / 10 }')
 	few=$(down_in_null 20000)
@@ -200,7 +200,7 @@ of_size() {
 }
 
 size_table() {
-	echo "Longer messages: in one frame, and in three fragments each way, which have no paths."
+	echo "Longer messages: in one frame, and in three fragments in each direction, which have no paths."
 	heading
 	rounds=$(((rounds + 1) / 2))
 	of_size 1472
@@ -253,7 +253,7 @@ window_table() {
 	echo "Echoes of 1 byte per second over virtio, 128 requests in flight; the median of 5 runs in turn"
 	for name in swap fused udptest; do
 		each=$(median <"$scratch/window.$name")
-		printf '%-26s %8.0f a second, %s of the one function\n' "$name" "$each" "$(ratio "$each" "$fused")"
+		printf '%-26s %8.0f per second, %s of the one function\n' "$name" "$each" "$(ratio "$each" "$fused")"
 	done
 }
 
@@ -274,7 +274,7 @@ call_table() {
 			number p99 <"$scratch/$program" >>"$scratch/$program.call99"
 		done
 		for channels in 1 8 64 512; do
-			# each block opens its channels, and the server remembers those of the blocks before
+			# each block opens new channels, and the server remembers those of earlier blocks
 			of_polling chantest --rounds "$trips" --channels $channels --set chan.peer_channels=65536
 			awk -v rounds="$trips" -v ns="$(number elapsed_ns <"$scratch/chantest")" \
 				'BEGIN { printf "%.0f\n", 1e9 * rounds / ns }' >>"$scratch/calls$channels"
@@ -289,7 +289,7 @@ call_table() {
 	printf '%-26s %8d %8d\n' 'chantest' "$call" "$(median <"$scratch/chantest.call99")"
 	echo "a call takes $(ratio "$call" "$datagram") of the time of a datagram and its echo"
 	for channels in 1 8 64 512; do
-		printf '%-26s %8d a second, %d lost\n' "$channels channel(s)" "$(median <"$scratch/calls$channels")" \
+		printf '%-26s %8d per second, %d lost\n' "$channels channel(s)" "$(median <"$scratch/calls$channels")" \
 			"$(awk '{ sum += $1 } END { print sum }' "$scratch/lost$channels")"
 	done
 }
@@ -304,7 +304,7 @@ call_row() {
 # A message of 1472 bytes takes two fragments; one of 1000 bytes is kept by reference, and one of 1 byte by copy.
 call_instructions() {
 	echo "Instructions of a call and its reply through two hosts, without the benchmark's own"
-	printf '%-26s %8s %8s\n' '' 'waits' 'is told'
+	printf '%-26s %8s %8s\n' '' 'waiting' 'callback'
 	call_row 1
 	call_row 1000
 	call_row 1472
@@ -332,7 +332,7 @@ drivers_table() {
 	one=$(least <"$scratch/one")
 	two=$(least <"$scratch/two")
 	apart=$(least <"$scratch/apart")
-	echo "Drivers side by side, each on a core: ns of an echo, the least of $blocks blocks in turn, and echoes in the time of one's"
+	echo "Drivers side by side, each on a core: ns of an echo, the least of $blocks blocks in turn, and echoes per echo of one driver"
 	printf '%-26s %8s %8s\n' '' 'ns' 'echoes'
 	printf '%-26s %8.1f %8.2f\n' 'one driver' "$one" 1 'two drivers of one host' "$two" "$(ratio "$one" "$two" 2)" \
 		'two programs' "$apart" "$(ratio "$one" "$apart" 2)"

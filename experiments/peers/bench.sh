@@ -1,6 +1,7 @@
 #!/bin/sh
-# bench.sh BUILD CORE - echoes and calls by lwIP and by the x-kernel, each embedded in one program (peers.c). Fetches Debian's source of lwIP
-# into build/peers/ with apt-get, which needs neither root nor a change to the system's sources. From the checkout's root.
+# bench.sh BUILD CORE - echoes and calls by lwIP and by the x-kernel, each embedded in one program (peers.c). Fetches
+# Debian's source of lwIP into build/peers/ with apt-get, which needs neither root nor a change to the system's sources.
+# Run it from the checkout's root.
 set -eu
 export LC_ALL=C
 
@@ -43,9 +44,9 @@ for checksum in $checksums; do
 		"$build/tools/libtools.a" $(PKG_CONFIG_PATH=$build/meson-uninstalled pkg-config --libs xkernel) || die "cannot compile peers.c"
 done
 
-echo "UDP messages through two stacks in one process, ns: the least of 400 blocks in turn. Each is embedded in the program's own loop, has"
-echo "its own buffers into which received frames are copied, and generates and verifies all checksums. lwIP (gcc -O3) is built with each of its"
-echo "three checksum algorithms, and with the x-kernel's; the fastest is shown, beside the x-kernel in the same run."
+echo "UDP messages through two stacks in one process, ns: the least of 400 blocks in turn. Each stack is embedded in the program's own loop, copies"
+echo "received frames into its own buffers, and generates and verifies all checksums. lwIP (gcc -O3) is built with each of its three checksum"
+echo "algorithms, and with the x-kernel's; the fastest is shown, beside the x-kernel in the same run."
 printf '%-14s %6s %10s %12s %7s   %s\n' '' bytes x-kernel "${version##*/}" ratio 'checksum of lwIP'
 for way in echo call; do
 	for size in 1 64 1472 4000; do

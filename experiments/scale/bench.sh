@@ -8,7 +8,7 @@ build=$1
 core=$2
 network=experiments/scale/scale.dot
 
-# of HOSTS: prints "FRAMES_A_SECOND KIB"
+# of HOSTS: prints "FRAMES_PER_SECOND KIB".
 of() {
 	taskset -c "$core" "$build/xk" bench sim "$network" --set "host.count=$1" \
 		--set "host.traffic.peers=10.0.0.1-10.0.$(($1 / 256)).$(($1 % 256))" --warm 1500ms --for 500ms |
