@@ -1,6 +1,6 @@
 /*
- * parts.c - measures the parts of a round trip between two hosts, each by itself: moving a frame through memory or
- * through Linux's network while both ends spin, signalling an eventfd, and waking a thread with it.
+ * parts.c - measures the parts of a round trip between two hosts, each alone: moving a frame through memory or through
+ * Linux's network while both ends spin, signalling an eventfd, and waking a thread with it.
  *
  * Prints the median of each of several blocks for one direction, in nanoseconds. Medians, because the round trips that
  * parts.py compares with the sum are medians; a mean would include the time of other programs.
@@ -39,7 +39,7 @@ enum {
 	PARTS_FRAME_MAX = 1514,
 	PARTS_TYPE = 0x88b5, /* IEEE 802: for experiments */
 	PARTS_PATIENCE_NS = 1000000000,
-	PARTS_TRIES = 500, /* of the first frame: an interface needs time to come up */
+	PARTS_TRIES = 500, /* attempts to send the first frame: an interface needs time to come up */
 	PARTS_TRY_NS = 10000000,
 	PARTS_RING_FRAME = 2048,
 	PARTS_RING_FRAMES = 512,
@@ -59,12 +59,12 @@ struct parts_options {
 static const struct options_option parts_options[] = {
 	OPTION(CHOICE, struct parts_options, kind, "kind", "KIND",
 	       "memory: one core copies a frame into shared memory, and the other reads it; both spin (memory)\n"
-	       "bell: eventfd on which no thread waits\n"
-	       "wake: eventfd, from the signal until a thread that slept on it runs\n"
+	       "bell: signalling an eventfd on which no thread waits\n"
+	       "wake: from signalling an eventfd until a thread that slept on it runs\n"
 	       "packet: from one packet socket to the other's ring, through Linux; both ends spin\n"
 	       "tap: from one tap interface to the other, likewise",
 	       .choices = parts_kinds),
-	OPTION(NUMBERS, struct parts_options, cores, "cores", "A,B", "of the two ends (0,1)", .max = 1023),
+	OPTION(NUMBERS, struct parts_options, cores, "cores", "A,B", "cores of the two ends (0,1)", .max = 1023),
 	OPTION(NUMBER, struct parts_options, size, "size", "N", "bytes of a frame (60)", .min = PARTS_FRAME_MIN,
 	       .max = PARTS_FRAME_MAX),
 	OPTION(NUMBER, struct parts_options, rounds, "rounds", "N", "repetitions in a block (10000)", .min = 1,
@@ -78,11 +78,11 @@ static const struct options_option parts_options[] = {
 static const struct options_program parts_program = {
 	.name = "parts",
 	.usage = "--kind KIND [OPTION]...",
-	.about = "Measures a part of a round trip between two hosts by itself.",
+	.about = "Measures one part of a round trip between two hosts alone.",
 	.options = parts_options,
 };
 
-/* Reports errno. advice: what to do, or "". */
+/* Prints errno. advice: a remedy, or "". */
 static int
 parts_fail(const char *what, const char *advice)
 {
@@ -105,11 +105,11 @@ parts_compare(const void *one, const void *other)
 }
 
 /*
- * Times once(context) in blocks, with one clock reading each. ways: directions per call. Returns 0, or -1 if a call
- * failed.
+ * Times once(context) in blocks, with one clock reading per call. directions: number of them per call. Returns 0, or -1
+ * if a call failed.
  */
 static int
-parts_time(const struct parts_options *o, bool (*once)(void *context), void *context, unsigned ways, double *ns)
+parts_time(const struct parts_options *o, bool (*once)(void *context), void *context, unsigned directions, double *ns)
 {
 	uint64_t *took = calloc(o->rounds, sizeof(*took));
 	bool good = took != NULL;
@@ -126,7 +126,7 @@ parts_time(const struct parts_options *o, bool (*once)(void *context), void *con
 			before_ns = now_ns;
 		}
 		qsort(took, o->rounds, sizeof(*took), parts_compare);
-		ns[block] = (double)took[o->rounds / 2] / ways;
+		ns[block] = (double)took[o->rounds / 2] / directions;
 	}
 	free(took);
 	return good ? 0 : -1;

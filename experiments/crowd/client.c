@@ -25,7 +25,7 @@ enum { CLIENT_FROM_CLIENT = 1, CLIENT_USER_MSG = 2, CLIENT_ACK_REQUESTED = 4 };
 
 #define CLIENT_LINK UINT64_C(0x020100000000)
 #define CLIENT_HOST UINT32_C(0x0a000001)
-#define CLIENT_EVERYBODY UINT64_C(0xffffffffffff)
+#define CLIENT_BROADCAST_LINK UINT64_C(0xffffffffffff)
 
 /* Returns a hash of x, in place of a random number. */
 static uint64_t
@@ -53,9 +53,9 @@ client_frame_begin(struct client_frame *frame, uint32_t i, uint64_t to, unsigned
 static void
 client_send_arp(struct client_frame *frame, uint32_t i, unsigned operation)
 {
-	bool asks = operation == CLIENT_ARP_REQUEST;
-	uint8_t *p = client_frame_begin(frame, i, asks ? CLIENT_EVERYBODY : CLIENT_SERVER_LINK, CLIENT_TYPE_ARP,
-					CLIENT_ARP_LEN);
+	bool is_request = operation == CLIENT_ARP_REQUEST;
+	uint64_t to = is_request ? CLIENT_BROADCAST_LINK : CLIENT_SERVER_LINK;
+	uint8_t *p = client_frame_begin(frame, i, to, CLIENT_TYPE_ARP, CLIENT_ARP_LEN);
 
 	xk_put16(p, 1);
 	xk_put16(p + 2, 0x0800);
@@ -64,14 +64,14 @@ client_send_arp(struct client_frame *frame, uint32_t i, unsigned operation)
 	xk_put16(p + 6, (uint16_t)operation);
 	xk_put48(p + 8, CLIENT_LINK + i);
 	xk_put32(p + 14, CLIENT_HOST + i);
-	xk_put48(p + 18, asks ? 0 : CLIENT_SERVER_LINK);
+	xk_put48(p + 18, is_request ? 0 : CLIENT_SERVER_LINK);
 	xk_put32(p + 24, CLIENT_SERVER_HOST);
 }
 
 static void
 client_send_bidctl(const struct clients *clients, struct client_frame *frame, uint32_t i, unsigned flags, uint64_t tag)
 {
-	uint64_t to = flags == CLIENT_BROADCAST ? CLIENT_EVERYBODY : CLIENT_SERVER_LINK;
+	uint64_t to = flags == CLIENT_BROADCAST ? CLIENT_BROADCAST_LINK : CLIENT_SERVER_LINK;
 	uint8_t *p = client_frame_begin(frame, i, to, CLIENT_TYPE_BIDCTL, CLIENT_BIDCTL_LEN);
 
 	xk_put16(p, (uint16_t)flags);
@@ -96,7 +96,7 @@ client_payload(const struct client *client, uint32_t i, uint32_t sequence, uint8
 	xk_put64(p + 8, client_mix(client->boot + sequence));
 }
 
-/* Makes a CHAN frame with these flags, and with the payload if it is a request. */
+/* Builds a CHAN frame with these flags, and with the payload if it is a request. */
 static void
 client_send_chan(const struct clients *clients, struct client_frame *frame, uint32_t i, unsigned flags,
 		 uint32_t sequence)
@@ -157,15 +157,15 @@ static bool
 client_accepts_bidctl(struct clients *clients, const uint8_t *p, uint32_t i)
 {
 	struct client *client = &clients->list[i];
-	bool answers = (xk_get16(p) & CLIENT_RESPONSE) != 0;
+	bool is_response = (xk_get16(p) & CLIENT_RESPONSE) != 0;
 
 	if (!xk_sum_is_intact(xk_sum(0, p, CLIENT_BIDCTL_LEN)) || xk_get32(p + 4) != CLIENT_SERVER_HOST)
 		return false;
 	if (client->server_boot == 0)
 		client->server_boot = xk_get64(p + 8);
 	return xk_get64(p + 8) == client->server_boot &&
-	       (!answers || (client->state == CLIENT_AWAITS_BOOT_ID && xk_get64(p + 16) == client->boot &&
-			     xk_get64(p + 32) == client_tag(client)));
+	       (!is_response || (client->state == CLIENT_AWAITS_BOOT_ID && xk_get64(p + 16) == client->boot &&
+				 xk_get64(p + 32) == client_tag(client)));
 }
 
 static unsigned
@@ -251,9 +251,9 @@ client_receive(struct clients *clients, const uint8_t *bytes, size_t len, struct
 	unsigned type = xk_get16(bytes + 12);
 
 	*ended = false;
-	if (to == CLIENT_EVERYBODY && type == CLIENT_TYPE_ARP)
+	if (to == CLIENT_BROADCAST_LINK && type == CLIENT_TYPE_ARP)
 		i = xk_get32(bytes + CLIENT_ETH_LEN + 24) - CLIENT_HOST;
-	else if (to == CLIENT_EVERYBODY)
+	else if (to == CLIENT_BROADCAST_LINK)
 		return 0; /* the server has booted */
 	if (i >= clients->count || clients->list[i].state == CLIENT_OFF) {
 		clients->wrong++;

@@ -47,7 +47,7 @@ struct client_frame {
 
 struct clients {
 	struct client *list;
-	uint32_t count, calls; /* clients; calls of each */
+	uint32_t count, calls; /* clients, and calls of each */
 	uint64_t calls_made, replies, repeated, acked;
 	uint64_t wrong; /* frames that no client should receive */
 };

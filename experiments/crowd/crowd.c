@@ -66,8 +66,7 @@ static const struct options_option crowd_table[] = {
 	       .max = CLIENT_MAX),
 	OPTION(NUMBER, struct crowd_options, rest, "rest", "SECONDS",
 	       "quiet time at the end of a phase, on the virtual clock (3)", .min = 1, .max = 1000),
-	OPTION(TEXT_ANY, struct crowd_options, sets, "set", "NODE.ATTRIBUTE=VALUE",
-	       "another value for a node's attribute"),
+	OPTION(TEXT_ANY, struct crowd_options, sets, "set", "NODE.ATTRIBUTE=VALUE", "override a node's attribute"),
 	{ .name = NULL },
 };
 
@@ -358,7 +357,7 @@ crowd_print(const struct crowd *crowd)
 	static const char *const names[CROWD_PHASES] = { "all are new", "all have rebooted" };
 	double clients = crowd->clients.count;
 
-	printf("%s: %u clients, %u calls of each, %" PRIu64 " at a time.\n\n", crowd->options->graph,
+	printf("%s: %u clients, %u calls each, %" PRIu64 " clients at a time.\n\n", crowd->options->graph,
 	       crowd->clients.count, crowd->clients.calls, crowd->options->window);
 	printf("  %-24s %10s %10s %12s %14s %14s\n", "", "calls", "frames", "calls a", "heap, bytes", "resident,");
 	printf("  %-24s %10s %10s %12s %14s %14s\n", "", "", "", "second", "a client", "bytes a client");
@@ -371,7 +370,7 @@ crowd_print(const struct crowd *crowd)
 	}
 }
 
-/* Returns what is wrong, or NULL. */
+/* Returns a description of the failure, or NULL. */
 static const char *
 crowd_check(const struct crowd *crowd)
 {
@@ -404,8 +403,8 @@ crowd_run(struct crowd *crowd)
 	crowd_print_counters(crowd);
 	wrong = crowd_check(crowd);
 	if (wrong != NULL)
-		fprintf(stderr, "crowd: %s (%u of %u clients have ended, %" PRIu64 " wrong frames)\n", wrong,
-			crowd->ended, crowd->clients.count, crowd->clients.wrong);
+		fprintf(stderr, "crowd: %s (%u of %u clients ended, %" PRIu64 " wrong frames)\n", wrong, crowd->ended,
+			crowd->clients.count, crowd->clients.wrong);
 	return wrong == NULL;
 }
 

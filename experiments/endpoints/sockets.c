@@ -99,7 +99,7 @@ struct sockets {
 		struct sockaddr_ll link;
 	} peer;
 	socklen_t peer_len;
-	uint64_t *away_ns; /* of each round trip of a run; NULL: not measured */
+	uint64_t *away_ns; /* time away, by round trip of a run; NULL: not measured */
 };
 
 static int
@@ -193,18 +193,18 @@ static bool
 sockets_receive_stamped(struct sockets *s, uint8_t *bytes, unsigned *count)
 {
 	uint8_t none[SOCKETS_MAX];
-	uint64_t left_ns = 0, came_ns, later_ns;
+	uint64_t left_ns = 0, arrived_ns, later_ns;
 	ssize_t n;
 
 	do {
-		n = sockets_read_stamped(s, bytes, 0, &came_ns);
+		n = sockets_read_stamped(s, bytes, 0, &arrived_ns);
 	} while (n >= 0 && (size_t)n < s->size && !sockets_end);
 	/* A server inside the kernel sends the same frame back, which is stamped again. */
 	while (sockets_read_stamped(s, none, MSG_ERRQUEUE | MSG_DONTWAIT, &later_ns) >= 0)
 		if (left_ns == 0)
 			left_ns = later_ns;
-	if (left_ns != 0 && came_ns > left_ns)
-		s->away_ns[(*count)++] = came_ns - left_ns;
+	if (left_ns != 0 && arrived_ns > left_ns)
+		s->away_ns[(*count)++] = arrived_ns - left_ns;
 	return n >= (ssize_t)s->size;
 }
 
@@ -304,7 +304,7 @@ sockets_open(struct sockets *s, const struct sockets_options *o)
 		return o->client != NULL ? sockets_connect(s) : sockets_accept(s, &here);
 	s->fd = socket(AF_INET, SOCK_DGRAM, 0);
 	if (s->fd < 0 || (o->client == NULL && bind(s->fd, (const struct sockaddr *)&here, sizeof(here)) != 0))
-		return sockets_fail("a socket of UDP");
+		return sockets_fail("a UDP socket");
 	return 0;
 }
 
@@ -356,7 +356,7 @@ sockets_stream(struct sockets *s, uint64_t rounds)
 	for (uint64_t i = 0; i < rounds; i++)
 		if (sockets_end || !sockets_send(s, bytes))
 			return 0;
-	setsockopt(s->fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes)); /* flushes what it still holds */
+	setsockopt(s->fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes)); /* sends the rest */
 	return recv(s->fd, bytes, 1, 0) == 1 ? (sockets_now_ns() - begun_ns) / rounds : 0;
 }
 
@@ -471,6 +471,6 @@ main(int argc, char **argv)
 		count++;
 	sockets_print(&o, averages_ns, aways_ns, count);
 	if (count == 0 && !sockets_end)
-		sockets_fail(errno == EAGAIN ? "a message was lost; is the server still there?" : "the first run");
+		sockets_fail(errno == EAGAIN ? "a message was lost; is the server still running?" : "the first run");
 	return count > 0 ? OPTIONS_SUCCESS : OPTIONS_FAILURE;
 }

@@ -62,7 +62,7 @@ struct bare_options {
 };
 
 static const struct options_option bare_options[] = {
-	OPTION(NUMBERS, struct bare_options, cores, "cores", "A,B", "of client and server (0,1)", .max = 1023),
+	OPTION(NUMBERS, struct bare_options, cores, "cores", "A,B", "cores of client and server (0,1)", .max = 1023),
 	OPTION(NUMBER, struct bare_options, rounds, "rounds", "N", "counted round trips (100000)", .min = 1,
 	       .max = 100000000),
 	OPTION(NUMBER, struct bare_options, size, "size", "N", "bytes after the UDP header (1)", .min = 1,
@@ -71,7 +71,7 @@ static const struct options_option bare_options[] = {
 	       .max = BARE_RING / 2),
 	OPTION(FLAG, struct bare_options, sleep, "sleep", NULL,
 	       "both ends sleep until a frame arrives (no effect on another program's server)"),
-	OPTION(TEXT, struct bare_options, server, "server", "WHO",
+	OPTION(TEXT, struct bare_options, server, "server", "KIND",
 	       "swap: exchanges link addresses (swap); fused: UDP over IP in one function; or the path of another "
 	       "server's socket, at 10.0.0.2"),
 	OPTION(FLAG, struct bare_options, json, "json", NULL, "JSON on standard output"),
@@ -158,7 +158,7 @@ bare_start_port(struct bare_port *port, const char *vhost)
 
 /* Returns whether the port can sleep. A vhost device can as soon as its peer has connected. */
 static bool
-bare_listens(struct bare_port *port)
+bare_can_sleep(struct bare_port *port)
 {
 	struct epoll_event event = { .events = EPOLLIN | EPOLLET };
 	int fd = port->epoll != 0 ? -1 : rte_eth_dev_rx_intr_ctl_q_get_fd(port->id, 0);
@@ -183,7 +183,7 @@ bare_receive(struct bare_port *port, struct rte_mbuf **frames, uint16_t max)
 
 	if (count > 0)
 		return count;
-	if (port->sleeps && bare_listens(port)) {
+	if (port->sleeps && bare_can_sleep(port)) {
 		rte_eth_dev_rx_intr_enable(port->id, 0);
 		count = rte_eth_rx_burst(port->id, 0, frames, max);
 		if (count == 0)
@@ -408,7 +408,7 @@ enum {
 	BARE_ARP_LEN = BARE_ARP + 28,
 };
 
-/* Makes m an ARP query for the server's link address, from the peer that sends all requests. */
+/* Turns m into an ARP query for the server's link address, from the peer that sends all requests. */
 static void
 bare_make_query(const struct echo_frames *frames, struct rte_mbuf *m)
 {
@@ -480,7 +480,7 @@ bare_stream(struct bare_port *port, const struct echo_frames *frames, uint64_t w
 {
 	uint8_t request[ECHO_FRAME_HEADERS + ECHO_FRAME_MAX_SIZE];
 	struct rte_mbuf *burst[BARE_BURST];
-	uint64_t echoes = 0, began_ns = 0, patience = rte_get_tsc_hz() / 10 * BARE_PATIENCE, heard = rte_rdtsc();
+	uint64_t echoes = 0, began_ns = 0, patience = rte_get_tsc_hz() / 10 * BARE_PATIENCE, last_arrival = rte_rdtsc();
 
 	echo_frame_write(frames, 1, request);
 	while (began_ns == 0 || echoes < rounds) {
@@ -495,11 +495,11 @@ bare_stream(struct bare_port *port, const struct echo_frames *frames, uint64_t w
 			echoes += count;
 		}
 		if (count == 0) {
-			if (rte_rdtsc() - heard > patience)
+			if (rte_rdtsc() - last_arrival > patience)
 				return 0;
 			continue;
 		}
-		heard = rte_rdtsc();
+		last_arrival = rte_rdtsc();
 		while (sent < count)
 			sent += rte_eth_tx_burst(port->id, 0, burst + sent, (uint16_t)(count - sent));
 		if (began_ns == 0 && echoes >= BARE_WARM_UP) {
@@ -512,7 +512,7 @@ bare_stream(struct bare_port *port, const struct echo_frames *frames, uint64_t w
 
 /* Prints echoes per second. Returns false if the server does not answer, or stopped. */
 static bool
-bare_count(struct bare_port *port, const struct bare_options *o, bool asks)
+bare_count(struct bare_port *port, const struct bare_options *o, bool other_program)
 {
 	struct echo_end server = { BARE_SERVER_LINK, BARE_SERVER_ADDRESS, BARE_SERVER_PORT };
 	struct echo_frames frames;
@@ -520,7 +520,7 @@ bare_count(struct bare_port *port, const struct bare_options *o, bool asks)
 	uint64_t ns = 0;
 
 	echo_frames_init(&frames, &server, (uint32_t)o->size);
-	if (asks) {
+	if (other_program) {
 		server.link = bare_find_server(port, &frames);
 		echo_frames_init(&frames, &server, (uint32_t)o->size);
 	} else {
@@ -548,9 +548,10 @@ bare_count(struct bare_port *port, const struct bare_options *o, bool asks)
 
 /* ---- the client's process ---- */
 
-/* asks: the server is another program, whose link address ARP finds. */
+/* Runs the client. other_program: the server is another program, whose link address ARP finds. */
 static bool
-bare_client(const struct bare_options *o, const char *socket, bool yields, bool asks, struct histogram *histogram)
+bare_client(const struct bare_options *o, const char *socket, bool yields, bool other_program,
+	    struct histogram *histogram)
 {
 	struct bare_port port = { .yields = yields, .sleeps = o->sleep };
 	char device[200];
@@ -566,7 +567,7 @@ bare_client(const struct bare_options *o, const char *socket, bool yields, bool 
 		bare_report_error("client", error);
 		return false;
 	}
-	good = o->window > 1 ? bare_count(&port, o, asks) : bare_measure(&port, o, histogram);
+	good = o->window > 1 ? bare_count(&port, o, other_program) : bare_measure(&port, o, histogram);
 	if (!good)
 		fprintf(stderr, "bare_dpdk_echo: no echo arrived\n");
 	rte_eth_dev_stop(port.id);
@@ -611,7 +612,7 @@ bare_run(const struct bare_options *o, const char *socket, struct histogram *his
 {
 	unsigned client = (unsigned)o->cores.value[0], server = (unsigned)o->cores.value[1];
 	cpu_set_t allowed;
-	bool good, asks = strchr(o->server, '/') != NULL;
+	bool good, other_program = strchr(o->server, '/') != NULL;
 	pid_t pid = 0;
 
 	if (!machine_has_core(client) || !machine_has_core(server)) {
@@ -620,11 +621,11 @@ bare_run(const struct bare_options *o, const char *socket, struct histogram *his
 	}
 	sched_getaffinity(0, sizeof(allowed), &allowed);
 	machine->line_ns[0] = machine_cache_line_ns(client, server);
-	if (!asks)
+	if (!other_program)
 		pid = bare_start_server(o, socket, client == server);
 	if (pid < 0)
 		return false;
-	good = bare_client(o, asks ? o->server : socket, client == server, asks, histogram);
+	good = bare_client(o, other_program ? o->server : socket, client == server, other_program, histogram);
 	if (pid > 0) {
 		kill(pid, SIGKILL);
 		waitpid(pid, NULL, 0);
@@ -657,7 +658,7 @@ main(int argc, char **argv)
 		return options_misuse(&bare_program,
 				      "--server is swap or, with a --window, fused or the path of a socket");
 	if (mkdtemp(directory) == NULL) {
-		fprintf(stderr, "bare_dpdk_echo: cannot make a directory for the socket in /tmp: %s\n",
+		fprintf(stderr, "bare_dpdk_echo: cannot create a directory for the socket in /tmp: %s\n",
 			xk_error(errno));
 		return OPTIONS_FAILURE;
 	}

@@ -2,7 +2,7 @@
  * fused.h - the baseline for layers: eth, ip, udp and the echo in one function.
  *
  * It makes every check that the protocols make on a datagram that arrives whole and without IP options, verifies both
- * checksums, and builds the echo in place with both generated afresh. It has no sessions, so it forgets its peers.
+ * checksums, and builds the echo in place, with both checksums computed anew. It has no sessions, so it forgets its peers.
  */
 #ifndef FUSED_H
 #define FUSED_H

@@ -64,7 +64,7 @@ fused_print(const struct fused_options *o, double echo_ns, double rig_ns)
 	struct json json;
 
 	if (!o->json) {
-		printf("%.1f ns an echo, of which %.1f ns making and checking frames: %.1f ns\n", echo_ns, rig_ns,
+		printf("%.1f ns per echo, minus %.1f ns for making and checking frames: %.1f ns\n", echo_ns, rig_ns,
 		       echo_ns - rig_ns);
 		return;
 	}

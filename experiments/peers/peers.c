@@ -34,7 +34,7 @@ enum { CLIENT, SERVER, ENDS };
 
 enum { INBOX = 8 }; /* most frames that wait at an end: a message's fragments, and an ARP query now and then */
 
-/* The client's are those of echo_frame.h's first peer. */
+/* The client's addresses are those of echo_frame.h's first peer. */
 static uint64_t links[ENDS] = { [SERVER] = UINT64_C(0x020000000001) };
 static uint32_t hosts[ENDS] = { [SERVER] = 0x0a000002 };
 
@@ -65,7 +65,7 @@ inbox_put(unsigned end, size_t len)
 	if (inbox->taken == inbox->count)
 		inbox->taken = inbox->count = 0;
 	if (inbox->count == INBOX || len > FRAME)
-		fail("a stack", "sends too much");
+		fail("a stack", "sends too many frames");
 	inbox->len[inbox->count] = len;
 	return inbox->bytes[inbox->count++];
 }
@@ -303,7 +303,7 @@ lwip_begin(bool calls)
 		udp_bind(pcbs[end], &address, end == SERVER ? PORT : PORT + 1);
 		udp_recv(pcbs[end], end == SERVER ? lwip_request_arrived : lwip_reply_arrived, NULL);
 	}
-	/* The x-kernel learns link addresses from ARP and from requests; lwIP gets them here. */
+	/* The x-kernel learns link addresses from ARP and from requests; lwIP's are static. */
 	for (unsigned end = 0; end < ENDS; end++) {
 		ip4_addr_t address = { .addr = lwip_htonl(hosts[end]) };
 		struct eth_addr link;

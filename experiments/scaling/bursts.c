@@ -10,7 +10,7 @@
  * sockets on the loopback interface, and each system call is timed. `memory` passes frames within one thread, on a
  * virtual clock that stands still, so that two runs differ by a few instructions only (session numbers are random).
  * Under callgrind, --toggle-collect=bursts_request counts the instructions of sending; --toggle-collect=bursts_turn
- * adds the sender's others.
+ * adds the sender's other instructions.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -53,16 +53,16 @@
 enum { CLIENT, SERVER, ENDS };
 
 enum {
-	BURSTS_NAME = 7, /* of the endpoint */
+	BURSTS_NAME = 7, /* the endpoint's */
 	BURSTS_REQUEST_HANDLER = 1,
 	BURSTS_REPLY_HANDLER = 2,
 	BURSTS_UNREGISTERED = 3, /* a handler that the server lacks */
-	BURSTS_WORDS = 4,        /* of each request and reply */
+	BURSTS_WORDS = 4,        /* in each request and reply */
 	BURSTS_WINDOW = 16,
 	BURSTS_MTU = 1500,
 	BURSTS_FRAME = 14 + BURSTS_MTU,
 	BURSTS_FRAMES = 1024, /* in flight to an end of --link memory */
-	BURSTS_PIECES = 8,    /* of a sent frame */
+	BURSTS_PIECES = 8,    /* most in a sent frame */
 	BURSTS_SIZE_MAX = 65536,
 	BURSTS_ROUNDS_MAX = 10000,
 	BURSTS_WARM_UP = 20,
@@ -88,7 +88,7 @@ struct bursts_options {
 };
 
 static const struct options_option bursts_options[] = {
-	OPTION(TEXT, struct bursts_options, graph, "graph", "FILE", "with udptest on am (graphs/am.dot)"),
+	OPTION(TEXT, struct bursts_options, graph, "graph", "FILE", "a graph with udptest above am (graphs/am.dot)"),
 	OPTION(CHOICE, struct bursts_options, link, "link", "LINK",
 	       "virtio: two processes over DPDK\n"
 	       "socket: ... over Linux's UDP, on the loopback interface\n"
@@ -99,8 +99,9 @@ static const struct options_option bursts_options[] = {
 	       "requests name a handler that the server lacks, and are returned"),
 	OPTION(NUMBERS, struct bursts_options, cores, "cores", "A,B", "cores of client and server (0,1)", .max = 1023),
 	OPTION(NUMBERS, struct bursts_options, sizes, "size", "N,...",
-	       "bytes of a request, besides four words (0); stores if they fit no packet", .max = BURSTS_SIZE_MAX),
-	OPTION(NUMBERS, struct bursts_options, messages, "messages", "N,...", "of a burst (1,4,128)", .min = 1,
+	       "bytes of a request, in addition to four words (0); sent as stores if they exceed a packet",
+	       .max = BURSTS_SIZE_MAX),
+	OPTION(NUMBERS, struct bursts_options, messages, "messages", "N,...", "messages of a burst (1,4,128)", .min = 1,
 	       .max = 1024),
 	OPTION(NUMBER, struct bursts_options, rounds, "rounds", "N", "bursts of each kind (1000)", .min = 1,
 	       .max = BURSTS_ROUNDS_MAX),
@@ -115,7 +116,7 @@ static const struct options_program bursts_program = {
 	.footer = "Instructions of sending a message, by the difference of two runs:\n"
 		  "  valgrind --tool=callgrind --callgrind-out-file=/dev/null --toggle-collect=bursts_request \\\n"
 		  "    bursts --link memory --messages 4 --rounds 100\n"
-		  "and the same with --rounds 200. All of the sender's: --toggle-collect=bursts_turn, too.",
+		  "and the same with --rounds 200. For all of the sender's, add --toggle-collect=bursts_turn.",
 	.options = bursts_options,
 };
 
@@ -145,7 +146,7 @@ struct bursts_shared {
 	_Atomic bool ended, failed; /* the client; the server */
 };
 
-/* Figures per message of a burst: times in nanoseconds, in all and in system calls; numbers of system calls. */
+/* Figures per message of a burst: nanoseconds in all and in system calls, and numbers of system calls. */
 enum bursts_figure {
 	BURSTS_SENT,
 	BURSTS_ANSWERED,
@@ -487,7 +488,7 @@ bursts_host_close(struct bursts *b, unsigned which)
 	end->kernel = NULL;
 }
 
-/* Frees an end's platform. Both hosts of the process are closed: they may have held each other's buffers. */
+/* Frees an end's platform. The caller has closed both hosts of the process: they may hold each other's buffers. */
 static void
 bursts_platform_free(struct bursts *b, unsigned which)
 {

@@ -1,5 +1,5 @@
 /*
- * pages.c - what a page of a long message costs by copying, and by changing the page table: figure 9 of Heath, Kaur,
+ * pages.c - the cost of a long message's pages by copying, and by changing the page table: figure 9 of Heath, Kaur,
  * Martin and Nguyen (2001). As in the paper, the cost of sharing pages between a user and a device is approximated by
  * system calls.
  * To send: mlock and munlock pin and unpin pages, and two mprotect calls forbid writing and allow it again. To receive:
@@ -39,10 +39,17 @@ enum {
 
 #define PAGES_MEMORY_MAX (UINT64_C(1) << 32)
 
-enum pages_way { PAGES_COPY, PAGES_CACHED, PAGES_LOCK, PAGES_PROTECT, PAGES_RECEIVE, PAGES_REGISTER, PAGES_WAYS };
-static const char *const pages_ways[] = {
-	"copy_ns", "cached_ns", "lock_ns", "protect_ns", "receive_ns", "register_ns"
+enum pages_operation {
+	PAGES_COPY,
+	PAGES_CACHED,
+	PAGES_LOCK,
+	PAGES_PROTECT,
+	PAGES_RECEIVE,
+	PAGES_REGISTER,
+	PAGES_OPERATIONS
 };
+static const char *const pages_operations[] = { "copy_ns",    "cached_ns",  "lock_ns",
+						"protect_ns", "receive_ns", "register_ns" };
 
 struct pages {
 	/* options; first */
@@ -53,12 +60,12 @@ struct pages {
 	struct clock clock;
 	double ghz; /* the counter's frequency; 0: no counter */
 	uint8_t *from, *to, *mapped;
-	uint8_t *arrived, *received; /* arrived pages, and those that they replace */
+	uint8_t *arrived, *received; /* arrived pages, and those they replace */
 	size_t place;                /* of the next copy in `from` and `to` */
 	uint64_t caches[PAGES_CACHES];
 	int lock_error; /* 0: pages may be locked */
 	int register_error;
-	double ns[OPTIONS_LIST][PAGES_WAYS][PAGES_ROUNDS_MAX];
+	double ns[OPTIONS_LIST][PAGES_OPERATIONS][PAGES_ROUNDS_MAX];
 };
 
 static const struct options_option pages_options[] = {
@@ -118,7 +125,7 @@ pages_register(struct pages *p, size_t size)
 	return (double)(ended_ns - begun_ns);
 }
 
-/* Makes pages that stand for arrived ones. */
+/* Creates pages that stand for arrived ones. */
 static void
 pages_arrive(struct pages *p, size_t size)
 {
@@ -145,23 +152,23 @@ pages_copy(struct pages *p, size_t place, size_t size)
 
 /* Performs an operation once. Returns its nanoseconds. */
 static double
-pages_once(struct pages *p, enum pages_way way, size_t size)
+pages_once(struct pages *p, enum pages_operation operation, size_t size)
 {
 	uint64_t begun_ns;
 	size_t place = 0;
 
-	if (way == PAGES_COPY) {
+	if (operation == PAGES_COPY) {
 		place = p->place + size <= p->memory ? p->place : 0;
 		p->place = place + size;
-	} else if (way == PAGES_CACHED) {
+	} else if (operation == PAGES_CACHED) {
 		pages_copy(p, 0, size); /* the other operations have displaced it from the caches */
-	} else if (way == PAGES_RECEIVE) {
+	} else if (operation == PAGES_RECEIVE) {
 		pages_arrive(p, size);
-	} else if (way == PAGES_REGISTER) {
+	} else if (operation == PAGES_REGISTER) {
 		return p->register_error == 0 ? pages_register(p, size) : 0;
 	}
 	begun_ns = clock_now_ns(&p->clock);
-	switch (way) {
+	switch (operation) {
 	case PAGES_LOCK:
 		if (p->lock_error == 0)
 			p->lock_error = pages_lock(p->mapped, size);
@@ -179,7 +186,7 @@ pages_once(struct pages *p, enum pages_way way, size_t size)
 	return (double)(clock_now_ns(&p->clock) - begun_ns);
 }
 
-/* Returns populated memory, or NULL. advice: madvise's, for the size of its pages. */
+/* Returns populated memory, or NULL. advice: for madvise, on the size of its pages. */
 static uint8_t *
 pages_map(size_t size, int advice)
 {
@@ -236,25 +243,25 @@ pages_print(struct pages *p)
 		       "receive", "register");
 	}
 	for (unsigned i = 0; i < p->sizes.count; i++) {
-		double medians[PAGES_WAYS];
+		double medians[PAGES_OPERATIONS];
 
-		for (unsigned way = 0; way < PAGES_WAYS; way++)
-			medians[way] = batches_median(p->ns[i][way], (unsigned)p->rounds);
+		for (unsigned operation = 0; operation < PAGES_OPERATIONS; operation++)
+			medians[operation] = batches_median(p->ns[i][operation], (unsigned)p->rounds);
 		if (p->lock_error != 0)
 			medians[PAGES_LOCK] = NAN; /* null in JSON */
 		if (p->register_error != 0)
 			medians[PAGES_REGISTER] = NAN;
 		if (!p->json) {
 			printf("%8" PRIu64, p->sizes.value[i]);
-			for (unsigned way = 0; way < PAGES_WAYS; way++)
-				printf(" %10.1f", medians[way]);
+			for (unsigned operation = 0; operation < PAGES_OPERATIONS; operation++)
+				printf(" %10.1f", medians[operation]);
 			printf("\n");
 			continue;
 		}
 		json_object(&json, NULL);
 		json_uint(&json, "size", p->sizes.value[i]);
-		for (unsigned way = 0; way < PAGES_WAYS; way++)
-			json_double(&json, pages_ways[way], medians[way]);
+		for (unsigned operation = 0; operation < PAGES_OPERATIONS; operation++)
+			json_double(&json, pages_operations[operation], medians[operation]);
 		json_close(&json);
 	}
 	if (p->json) {
@@ -277,8 +284,8 @@ pages_run(struct pages *p)
 		return OPTIONS_FAILURE;
 	for (uint64_t round = 0; round < p->rounds; round++)
 		for (unsigned i = 0; i < p->sizes.count; i++)
-			for (unsigned way = 0; way < PAGES_WAYS; way++)
-				p->ns[i][way][round] = pages_once(p, way, p->sizes.value[i]);
+			for (unsigned operation = 0; operation < PAGES_OPERATIONS; operation++)
+				p->ns[i][operation][round] = pages_once(p, operation, p->sizes.value[i]);
 	pages_print(p);
 	return OPTIONS_SUCCESS;
 }
