@@ -117,16 +117,16 @@ class Parts:
 
     def row(self, link, driver, alone):
         """Returns a link's parts and its round trip, for each frame length; alone has the parts."""
-        way, ends = ("unknown", self.ends()) if link not in LINKS else (LINKS[link][0], ["--cores", self.cores, "--link", link])
+        medium, ends = ("unknown", self.ends()) if link not in LINKS else (LINKS[link][0], ["--cores", self.cores, "--link", link])
         found = self.tried(f"{link}, {driver}", self.trips, "udptest", driver, ends, [frame - HEADERS for frame in FRAMES])
         rows = {}
         for frame, trip in zip(FRAMES, found or ()):
-            if frame not in alone[way] or frame not in alone["device"]:
+            if frame not in alone[medium] or frame not in alone["device"]:
                 continue
             sleeps = driver == "interrupt"
-            parts = {"way": alone[way][frame], "device": alone["device"][frame] if link == "virtio" else 0, "service": alone["service"][frame],
-                     "bell": alone["bell"] if sleeps and way == "memory" else 0,
-                     "wake": alone["wake"] - (alone["bell"] if way == "memory" else 0) if sleeps else 0}
+            parts = {"way": alone[medium][frame], "device": alone["device"][frame] if link == "virtio" else 0, "service": alone["service"][frame],
+                     "bell": alone["bell"] if sleeps and medium == "memory" else 0,
+                     "wake": alone["wake"] - (alone["bell"] if medium == "memory" else 0) if sleeps else 0}
             rows[link, driver, frame] = {"link": link, "driver": driver, "frame": frame, "measured_ns": trip[0],
                                          "parts_ns": {part: 2 * ns for part, ns in parts.items()}}
         return rows
@@ -138,20 +138,20 @@ class Parts:
                                     "--json", "-", "--rounds", str(10 * self.rounds), *alone)["call_ns"] for alone in ((), ("--alone",)))
             return (whole - rig) / 2
 
-        ways = {frame: one_way(frame) for frame in FRAMES}
-        return {frame: ns + ways[FRAMES[0]] for frame, ns in ways.items()}
+        one_ways_ns = {frame: one_way(frame) for frame in FRAMES}
+        return {frame: ns + one_ways_ns[FRAMES[0]] for frame, ns in one_ways_ns.items()}
 
     def calls(self, driver, alone):
         """Returns rows of calls without arguments and with a packet of them, and how often the client's driver slept."""
         rows = {}
         found = self.tried(f"a call, {driver}", self.call, driver, FRAMES)
-        way, device = alone["unknown" if self.far else "memory"], alone["unknown" if self.far else "device"]
+        transfer_ns, device_ns = alone["unknown" if self.far else "memory"], alone["unknown" if self.far else "device"]
         for frame, (ns, slept) in zip(FRAMES, found or ()):
-            if frame not in way or frame not in device or frame not in alone["call"]:
+            if frame not in transfer_ns or frame not in device_ns or frame not in alone["call"]:
                 continue
             sleeps = 2 if driver == "interrupt" else 0
             rows[driver, frame] = {"driver": driver, "frame": frame, "measured_ns": ns, "sleeps": slept, "parts_ns": {
-                "way": way[frame] + way[FRAMES[0]], "device": device[frame] + device[FRAMES[0]], "service": alone["call"][frame],
+                "way": transfer_ns[frame] + transfer_ns[FRAMES[0]], "device": device_ns[frame] + device_ns[FRAMES[0]], "service": alone["call"][frame],
                 "bell": sleeps * alone["bell"], "wake": sleeps * (alone["wake"] - alone["bell"])}}
         return rows
 
@@ -180,11 +180,11 @@ class Parts:
                 alone["wake"] = self.part_ns("wake")
             rows |= self.row(mine, driver, alone)
             calls |= self.calls(driver, alone)
-            for link, (way, drivers) in LINKS.items():
+            for link, (medium, drivers) in LINKS.items():
                 if driver not in drivers or link == mine:
                     continue
-                if way not in alone:
-                    alone[way] = self.one_way_ns(way)
+                if medium not in alone:
+                    alone[medium] = self.one_way_ns(medium)
                 rows |= self.row(link, driver, alone)
         order = [*LINKS, mine]
         rows = dict(sorted(rows.items(), key=lambda row: (order.index(row[0][0]), row[0][1] != "poll", row[0][2])))
@@ -198,7 +198,7 @@ class Parts:
 
 
 def print_found(found):
-    print(f"{'us of a round trip':22}{'bytes':>6}{'way':>9}{'device':>8}{'bell':>8}{'wake':>8}{'service':>9}{'sum':>9}{'measured':>10}{'more':>8}")
+    print(f"{'us of a round trip':22}{'bytes':>6}{'transfer':>9}{'device':>8}{'bell':>8}{'wake':>8}{'service':>9}{'sum':>9}{'measured':>10}{'more':>8}")
     for row in found["rows"] + [{**row, "link": "a call"} for row in found["calls"]]:
         parts = {part: ns / 1000 for part, ns in row["parts_ns"].items()}
         total, measured = sum(parts.values()), row["measured_ns"] / 1000

@@ -48,14 +48,14 @@ echo "UDP messages through two stacks in one process, ns: the least of 400 block
 echo "received frames into its own buffers, and generates and verifies all checksums. lwIP (gcc -O3) is built with each of its three checksum"
 echo "algorithms, and with the x-kernel's; the fastest is shown, beside the x-kernel in the same run."
 printf '%-14s %6s %10s %12s %7s   %s\n' '' bytes x-kernel "${version##*/}" ratio 'checksum of lwIP'
-for way in echo call; do
+for kind in echo call; do
 	for size in 1 64 1472 4000; do
 		: >"$work/result"
 		for checksum in $checksums; do
 			printf '%s ' "$checksum" >>"$work/result"
-			taskset -c "$core" "$work/peers-$checksum" $way "$size" >>"$work/result" || die "peers $way $size failed"
+			taskset -c "$core" "$work/peers-$checksum" $kind "$size" >>"$work/result" || die "peers $kind $size failed"
 		done
-		sort -k 6,6n "$work/result" | awk -v way="$([ $way = echo ] && echo 'an echo' || echo 'a call')" \
-			'NR == 1 { printf "%-14s %6d %10.1f %12.1f %7.2f   %s\n", way, $3, $4, $6, $6 / $4, $1 == 4 ? "the x-kernel" "\047" "s" : "its algorithm " $1 }'
+		sort -k 6,6n "$work/result" | awk -v kind="$([ $kind = echo ] && echo 'an echo' || echo 'a call')" \
+			'NR == 1 { printf "%-14s %6d %10.1f %12.1f %7.2f   %s\n", kind, $3, $4, $6, $6 / $4, $1 == 4 ? "the x-kernel" "\047" "s" : "its algorithm " $1 }'
 	done
 done

@@ -163,7 +163,7 @@ def budget(copy_s, hz, cpi=CPI):
 
 
 def cycles_per_byte(instructions, page=PAGE, cpi=CPI):
-    """Returns the processor cycles of a byte's copy, if a page's copy is worth so many instructions."""
+    """Returns the processor cycles of a byte's copy, if a page's copy is worth this many instructions."""
     return instructions * cpi / page
 
 

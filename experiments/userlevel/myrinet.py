@@ -34,7 +34,7 @@ SIZES = (8, 16, 32, 64, 128, 192, 224, 256, 257, 320, 384, 512, 768, 1024, 1536,
          16384, 16385, 24576, 32768, 49152, 64992)
 TIMED = (4096, 4160, 6144, 8192, 10240)  # bytes of the messages in timers()
 TIMERS = {"1 ms": ("gm.timeout_min=1ms",), "2 ms": ("gm.timeout_min=2ms",), "20 ms": (TIMEOUT,), "none, sent once": ("gm.reliable=no",)}
-WAYS = ("one_way", "ping_pong", "both_ways")
+PATTERNS = ("one_way", "ping_pong", "both_ways")
 MESSAGES = 64  # messages of a batch
 GRAIN_NS, STEPS = 1, 12
 
@@ -71,7 +71,7 @@ def measure_on(build, name, link, host, sizes, sets=None):
         runs = json.load(file)["runs"]
     if any(run["lost"] for run in runs):
         raise ValueError(f"{name}: batches were lost")
-    return {run["size"]: {figure: run[figure]["median"] for figure in (*FIGURES, *WAYS)} for run in runs}
+    return {run["size"]: {figure: run[figure]["median"] for figure in (*FIGURES, *PATTERNS)} for run in runs}
 
 
 def fit(build, name, host_of, card_of_work):
@@ -134,15 +134,15 @@ def features(bandwidths, sent_once):
     Returns the paper's statements on its figures 5 to 8: (name, text, whether the model agrees). sent_once: GM's half round trips without
     acknowledgements. BIP's knee at 256 bytes is left out: the size at which it begins to fetch, and both costs per byte, are given.
     """
-    def rate(name, way, size):
-        return bandwidths[name][way][size]
+    def rate(name, pattern, size):
+        return bandwidths[name][pattern][size]
 
     def half_ns(name, size):
         return 1e9 * size / rate(name, "ping_pong", size)
 
     small = [size for size in SIZES if size <= SMALL]
     usable = [size for size in SIZES if 4096 <= size <= 10240]
-    highest = [max(rates.values()) for ways in bandwidths.values() for rates in ways.values()]
+    highest = [max(rates.values()) for patterns in bandwidths.values() for rates in patterns.values()]
     return [
         ("small", "One way, up to 256 bytes GM is below GM+ and BIP.",
          all(rate("GM", "one_way", size) < rate(other, "one_way", size) for other in ("GM+", "BIP") for size in small)),
@@ -152,7 +152,7 @@ def features(bandwidths, sent_once):
          all((rate(name, "one_way", size + 1) < 0.99 * rate(name, "one_way", size)) == (name != "BIP")
              for name in GRAPHS for size in (TOOTH, 2 * TOOTH, 3 * TOOTH, 4 * TOOTH))),
         ("highest", "One way, GM's highest bandwidth is the highest of all.",
-         max(bandwidths["GM"]["one_way"].values()) >= max(max(ways["one_way"].values()) for ways in bandwidths.values())),
+         max(bandwidths["GM"]["one_way"].values()) >= max(max(patterns["one_way"].values()) for patterns in bandwidths.values())),
         ("ping_pong", "In ping-pong, BIP is above GM and GM+ up to 4 KB.",
          all(rate("BIP", "ping_pong", size) > rate(name, "ping_pong", size) for name in ("GM", "GM+") for size in SIZES if size <= 4096)),
         ("long_ping_pong", "In ping-pong, BIP is above GM and GM+ for messages of more than 4 KB.",
@@ -176,7 +176,7 @@ def find(build):
     found, fitted = costs(build)
     runs = {name: measure(build, name, host, card, SIZES) for name, (host, card) in found.items()}
     table = {name: {figure: runs[name][SIZE][figure] for figure in FIGURES} for name in GRAPHS}
-    bandwidths = {name: {way: {size: runs[name][size][way] for size in SIZES} for way in WAYS} for name in GRAPHS}
+    bandwidths = {name: {pattern: {size: runs[name][size][pattern] for size in SIZES} for pattern in PATTERNS} for name in GRAPHS}
     small = tuple(size for size in SIZES if size <= SMALL)
     sent_once = {size: run["half_rtt_ns"] for size, run in measure(build, "GM", *found["GM"], small, ("gm.reliable=no",)).items()}
     return {"figures": TITLES, "published_us": {name: dict(zip(FIGURES, row)) for name, row in PUBLISHED.items()}, "given": GIVEN,
@@ -195,10 +195,10 @@ def print_found(found):
             cells.append(f"{ns / 1000:.2f} ({published}) {how}")
         print(f"{name:13}" + "".join(f"{cell:>22}" for cell in cells))
     print("\nFitted: " + ", ".join(f"{name[:-3]} {ns:.0f} ns" for name, ns in found["fitted"].items()))
-    for way in WAYS:
-        print(f"\n{way.replace('_', ' ')}, MB/s" + "".join(f"{size:7}" for size in SIZES))
-        for name, ways in found["bandwidths"].items():
-            print(f"{name:16}" + "".join(f"{ways[way][size] / 1e6:7.1f}" for size in ways[way]))
+    for pattern in PATTERNS:
+        print(f"\n{pattern.replace('_', ' ')}, MB/s" + "".join(f"{size:7}" for size in SIZES))
+        for name, patterns in found["bandwidths"].items():
+            print(f"{name:16}" + "".join(f"{patterns[pattern][size] / 1e6:7.1f}" for size in patterns[pattern]))
     print("\nGM both ways at once, MB/s, by its least timeout" + "".join(f"{size:7}" for size in TIMED))
     for name, rates in found["timers"].items():
         print(f"{name:48}" + "".join(f"{rates[size] / 1e6:7.1f}" for size in TIMED))

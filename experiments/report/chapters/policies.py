@@ -346,7 +346,7 @@ def places_of_work(section, sweep):
 
 
 def overload(section, sweep):
-    points = [dict(way, work_us=work, load=1.5, ms=100) for work in TOO_MUCH_US for way in POLICIES.values()]
+    points = [dict(policy, work_us=work, load=1.5, ms=100) for work in TOO_MUCH_US for policy in POLICIES.values()]
     names = [(work, name) for work in TOO_MUCH_US for name in POLICIES]
     found = section.data["overload"] = [
         {"work_us": work, "way": name, "runs": runs} for (work, name), runs in zip(names, sweep.of(points, 0.84, 0.92))
@@ -395,7 +395,7 @@ def explain_overload(section, runs):
 
 
 def waiting(section, sweep):
-    points = [dict(way, **WAIT) for way in WAITING.values()]
+    points = [dict(policy, **WAIT) for policy in WAITING.values()]
     found = section.data["waiting"] = dict(zip(WAITING, sweep.of(points, 0.92, 1)))
     section.table(
         "Requests that wait 100 us, as for a disk, and then take 50 us of work; load 50 %, microseconds",

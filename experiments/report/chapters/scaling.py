@@ -439,17 +439,17 @@ def page_budget(section, data):
     first = data["pages"][0]
     sizes = {}
     for place, size in enumerate(PAGES_SIZES):
-        one = {way: labs.interval([document["sizes"][place][way] for document in data["pages"]]) for way in OPERATIONS if first["sizes"][place][way] is not None}
+        one = {operation: labs.interval([document["sizes"][place][operation] for document in data["pages"]]) for operation in OPERATIONS if first["sizes"][place][operation] is not None}
         if "lock_ns" in one:
             one["send_ns"] = labs.interval([document["sizes"][place]["lock_ns"] + document["sizes"][place]["protect_ns"] for document in data["pages"]])
-        one |= {way: labs.interval([runs[place][way] for runs in data["copy"]]) for way in ("send-copy", "send-reference")}
-        for way, name in (("copy_ns", "budget"), ("cached_ns", "cached_budget")):
-            one[name] = {key: model.budget(ns / 1e9, data["ghz"] * 1e9) for key, ns in one[way].items()}
+        one |= {operation: labs.interval([runs[place][operation] for runs in data["copy"]]) for operation in ("send-copy", "send-reference")}
+        for operation, name in (("copy_ns", "budget"), ("cached_ns", "cached_budget")):
+            one[name] = {key: model.budget(ns / 1e9, data["ghz"] * 1e9) for key, ns in one[operation].items()}
         sizes[str(size)] = one
     data["page_sizes"] = sizes
 
-    def cells(one, *ways):
-        return [labs.spread(one[way], 0) if way in one else "-" for way in ways]
+    def cells(one, *operations):
+        return [labs.spread(one[operation], 0) if operation in one else "-" for operation in operations]
 
     section.plot("After figure 9: what a message's bytes cost by copying them, and by changing and registering their pages.", lambda axes: plot_pages(axes, sizes), small=True)
     section.table("After figure 9: nanoseconds to copy a message's bytes, or to change or register their pages", ("", *OPERATIONS.values()),
@@ -571,10 +571,10 @@ def plot_bytes(axes, data):
 
 
 def plot_pages(axes, sizes):
-    for way, words, style in (("copy_ns", "copy from memory", {"color": looks.HANDOFF, "marker": "o"}), ("cached_ns", "copy, cached", {"color": looks.HANDOFF, "linestyle": ":"}),
+    for operation, words, style in (("copy_ns", "copy from memory", {"color": looks.HANDOFF, "marker": "o"}), ("cached_ns", "copy, cached", {"color": looks.HANDOFF, "linestyle": ":"}),
                              ("send_ns", "send: lock and protect", {"color": looks.IPP, "marker": "s"}), ("receive_ns", "receive: remap", {"color": looks.OTHER, "marker": "^"}),
                              ("register_ns", "register", {"color": looks.REGULAR, "marker": "D"})):
-        found = [(int(size) / 1024, one[way]) for size, one in sizes.items() if way in one]
+        found = [(int(size) / 1024, one[operation]) for size, one in sizes.items() if operation in one]
         if found:
             axes.errorbar([size for size, _ in found], [one["median"] / 1000 for _, one in found],
                           [[ns / 1000 for ns in side] for side in looks.error([one for _, one in found])], markersize=4, capsize=2, label=words, **style)
@@ -750,13 +750,13 @@ def check_pages(section, data):
     send = ("lock_ns", "protect_ns")
 
     def saved_by(place, sign):
-        return labs.interval([sign * (sum(one["sizes"][place][way] for way in send) - one["sizes"][place]["copy_ns"]) for one in data["pages"]])
+        return labs.interval([sign * (sum(one["sizes"][place][operation] for operation in send) - one["sizes"][place]["copy_ns"]) for one in data["pages"]])
 
     for place, sign, words in ((first, 1, "it is cheaper to copy than to change the page table, as the paper estimated for one page"),
                                (last, -1, "it is cheaper to change the page table than to copy, as the paper implies for more than one page")):
         more = labs.more_or_less(saved_by(place, 1), "ns", 0)
         section.check_saved(saved_by(place, sign), f"To send {PAGES_SIZES[place]} bytes {words}: a change takes {more}.", bears=False, across=False)
-    easier = labs.interval([sum(one["sizes"][first][way] for way in send) - one["sizes"][first]["receive_ns"] for one in data["pages"]])
+    easier = labs.interval([sum(one["sizes"][first][operation] for operation in send) - one["sizes"][first]["receive_ns"] for one in data["pages"]])
     section.check_saved(easier, f"Receiving a page is easier than sending it, as the paper states of the kernel's work: sending takes {labs.more_or_less(easier, 'ns', 0)}.", bears=False, across=False)
     if "register_ns" in page:
         check_registered(section, data["pages"], send)
@@ -766,11 +766,11 @@ def check_registered(section, documents, send):
     """Checks registration in figure 9: as expensive as page table changes up to SMALL bytes, and nearly as a copy beyond, some cycles per byte."""
     small, last = PAGES_SIZES.index(SMALL), len(PAGES_SIZES) - 1
     for place in (0, small):
-        ratio = labs.interval([one["sizes"][place]["register_ns"] / sum(one["sizes"][place][way] for way in send) for one in documents])
+        ratio = labs.interval([one["sizes"][place]["register_ns"] / sum(one["sizes"][place][operation] for operation in send) for one in documents])
         section.compare(f"registering {PAGES_SIZES[place]} bytes, relative to changing their page table", labs.spread(ratio, 2), "\"very close\"", near.near(ratio, 1), rule=WITHIN, across=False)
 
-    def more(one, way):
-        return one["sizes"][last][way] - one["sizes"][small][way]
+    def more(one, operation):
+        return one["sizes"][last][operation] - one["sizes"][small][operation]
 
     ratio = labs.interval([more(one, "register_ns") / more(one, "copy_ns") for one in documents])
     section.compare(f"registering a byte beyond {SMALL >> 10} KB, relative to copying it", labs.spread(ratio, 2), "\"approaching copying cost\"", near.near(ratio, 1), rule=WITHIN, across=False)

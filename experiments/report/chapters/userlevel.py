@@ -73,10 +73,10 @@ def run(lab):
     costs(section, parts)
     section.data["model"] = model = lab.script("userlevel/myrinet.py")
     simulated(section, model)
-    for way, words in PATTERNS.items():
+    for pattern, words in PATTERNS.items():
         section.table(
             f"Bandwidth, {words}: MB/s", ("", *map(labs.bytes_of, (*SIZES, *LONG))),
-            [(f"{name}{words}", *(f"{bandwidth(found, name, size, way, turns)['median']:.0f}" if str(size) in found[name] else "-" for size in (*SIZES, *LONG)))
+            [(f"{name}{words}", *(f"{bandwidth(found, name, size, pattern, turns)['median']:.0f}" if str(size) in found[name] else "-" for size in (*SIZES, *LONG)))
              for name in SYSTEMS for words, turns in rows_of(found, name)])
     section.plot(f"Half a round trip here, by the length of a message (the paper's figure 8){most_of(found)}.", lambda axes: plot(axes, found),
                  "A layer's guarantees cost more than its bytes.")
@@ -181,7 +181,7 @@ def simulated(section, model):
             if figure not in model["given"][name]:
                 us, was = row[figure] / 1000, model["published_us"][name][figure]
                 section.check(near.near(near.exactly(us / was), 1), f"In the simulator, {name}'s {FIGURES[figure]} is predicted as {us:.2f} us, {us / was - 1:+.0%}; published {was}.", rule=WITHIN, across=False)
-    short = [1e6 * size / rate for ways in model["bandwidths"].values() for size, rate in of_model(ways["ping_pong"]).items() if size <= max(SMALL)]
+    short = [1e6 * size / rate for patterns in model["bandwidths"].values() for size, rate in of_model(patterns["ping_pong"]).items() if size <= max(SMALL)]
     low, high = LATENCY_US
     section.check(low * (1 - near.NEAR) <= min(short) and max(short) <= high * (1 + near.NEAR),
                   f"In the simulator, RTT/2 of up to {max(SMALL)} bytes ranges from {min(short):.2f} to {max(short):.2f} us; published {low} to {high} for short messages "
@@ -221,34 +221,34 @@ def of_model(rates):
 
 def curves(section, found, model):
     """Plots the paper's figures 5 to 8 in the simulator, and 5 to 7 here."""
-    rates = {name: {way: of_model(ways[way]) for way in PATTERNS} for name, ways in model["bandwidths"].items()}
+    rates = {name: {pattern: of_model(patterns[pattern]) for pattern in PATTERNS} for name, patterns in model["bandwidths"].items()}
     sizes = sorted(rates[RAW]["one_way"])
     section.table("Bandwidths in the simulator: MB/s", ("bytes", *(f"{name}, {words}" for words in PATTERNS.values() for name in rates)),
-                  [(str(size), *(f"{rates[name][way][size] / 1e6:.1f}" for way in PATTERNS for name in rates)) for size in sizes])
+                  [(str(size), *(f"{rates[name][pattern][size] / 1e6:.1f}" for pattern in PATTERNS for name in rates)) for size in sizes])
     fetched = {"DMA": (looks.FLOOR, {size: rate / 1e6 for size, rate in of_model(model["copies"]["DMA"]).items()})}
-    for way, words in PATTERNS.items():
-        lines = {name: (style_of(name), {size: rate / 1e6 for size, rate in ways[way].items()}) for name, ways in rates.items()}
-        section.plot(f"Bandwidth, {words}, in the simulator (the paper's figure {FIGURE[way]}); dotted: 256 bytes, where GM+ and BIP begin to fetch, and multiples "
-                     f"of 4 KB, GM's longest fragment.{' DMA: fetching by a card.' if way == 'one_way' else ''}",
-                     lambda axes, lines=lines | (fetched if way == "one_way" else {}): draw_curves(axes, lines, "MB/s", (256, 4096, 8192, 12288, 16384)), small=True)
-    halves = {name: (style_of(name), {size: 1e6 * size / rate for size, rate in ways["ping_pong"].items() if size <= 4096}) for name, ways in rates.items()}
+    for pattern, words in PATTERNS.items():
+        lines = {name: (style_of(name), {size: rate / 1e6 for size, rate in patterns[pattern].items()}) for name, patterns in rates.items()}
+        section.plot(f"Bandwidth, {words}, in the simulator (the paper's figure {FIGURE[pattern]}); dotted: 256 bytes, where GM+ and BIP begin to fetch, and multiples "
+                     f"of 4 KB, GM's longest fragment.{' DMA: fetching by a card.' if pattern == 'one_way' else ''}",
+                     lambda axes, lines=lines | (fetched if pattern == "one_way" else {}): draw_curves(axes, lines, "MB/s", (256, 4096, 8192, 12288, 16384)), small=True)
+    halves = {name: (style_of(name), {size: 1e6 * size / rate for size, rate in patterns["ping_pong"].items() if size <= 4096}) for name, patterns in rates.items()}
     section.plot("Half a round trip in the simulator (the paper's figure 8); dotted: 256 bytes.", lambda axes: draw_curves(axes, halves, "RTT/2, µs", (256,)),
                  small=True)
-    for way, words in PATTERNS.items():
-        lines = {name: (style_of(name), {int(size): bandwidth(found, name, size, way) for size in found[name]})
+    for pattern, words in PATTERNS.items():
+        lines = {name: (style_of(name), {int(size): bandwidth(found, name, size, pattern) for size in found[name]})
                  for name in (RELIABLE, UNACKNOWLEDGED, RAW, GENERAL)}
-        section.plot(f"Bandwidth, {words}, here (the paper's figure {FIGURE[way]}); dotted: 256 bytes, and {FRAGMENT}, GM's longest fragment in frames of 1500 bytes.",
+        section.plot(f"Bandwidth, {words}, here (the paper's figure {FIGURE[pattern]}); dotted: 256 bytes, and {FRAGMENT}, GM's longest fragment in frames of 1500 bytes.",
                      lambda axes, lines=lines: draw_curves(axes, lines, "MB/s", (256, FRAGMENT)), small=True)
 
 
 def features(section, found, model):
     """Checks the paper's statements on its figures 5 to 8."""
-    def higher(way, sizes, pairs):
+    def higher(pattern, sizes, pairs):
         """Returns (whether each pair's first is above its second at each size, where it is not)."""
         verdicts, others = [], []
         for size in sizes:
             for more, less in pairs:
-                cells = (more, size, way), (less, size, way)
+                cells = (more, size, pattern), (less, size, pattern)
                 verdicts.append(is_saved(paired_by(found, lambda a, b: a - b, *cells)))
                 if verdicts[-1] is not True:
                     ratio = paired_by(found, lambda a, b: a / b, *cells)
@@ -289,7 +289,7 @@ def why_not(one, model):
     """Returns the model's figures for a statement that it contradicts, in words."""
     if one["agrees"]:
         return ""
-    half_us = {name: {size: 1e6 * size / rate for size, rate in of_model(ways["ping_pong"]).items()} for name, ways in model["bandwidths"].items()}
+    half_us = {name: {size: 1e6 * size / rate for size, rate in of_model(patterns["ping_pong"]).items()} for name, patterns in model["bandwidths"].items()}
     if one["name"] == "long_ping_pong":
         longest = max(half_us[RAW])
         first = min((size for size in half_us[RAW] if size > 4096 and half_us[RELIABLE][size] <= half_us[RAW][size]), default=longest)
@@ -330,15 +330,15 @@ def copies(section, lab, model):
                                           "MB/s", (256,)), small=True)
     runs = [lab.bench("copy", "--size", ",".join(map(str, COPIED)), "--way", ",".join(COPY_METHODS), "--rounds", str(lab.rounds(3200, 320)))["runs"]
             for _ in range(lab.repeats)]
-    ns = section.data["copies"] = {way: {size: [run[place][way] for run in runs] for place, size in enumerate(COPIED)} for way in COPY_METHODS}
+    ns = section.data["copies"] = {method: {size: [run[place][method] for run in runs] for place, size in enumerate(COPIED)} for method in COPY_METHODS}
     section.table("The cost here of sending a message by copy and by reference, and of receiving it by copy (xk bench copy): ns", ("bytes", *COPY_METHODS.values()),
-                  [(str(size), *(labs.spread(labs.interval(ns[way][size])) for way in COPY_METHODS)) for size in COPIED],
+                  [(str(size), *(labs.spread(labs.interval(ns[method][size])) for method in COPY_METHODS)) for size in COPIED],
                   checked="the paper's statement on reading and writing by the processor (figure 4)",
                   unchecked="its statement on a card's fetching and storing (DMA): a message by reference is not moved here")
     drawn = [size for size in COPIED if size <= 4096]
     section.plot("A message sent by copy and by reference here, and received by copy, up to 4 KB (the paper's figure 4); dotted: 256 bytes.",
-                 lambda axes: draw_curves(axes, {words: ({"color": color, "marker": marker}, {size: labs.interval(ns[way][size]) for size in drawn})
-                                                 for (way, words), (color, marker) in zip(COPY_METHODS.items(), ((looks.IPP, "D"), (looks.HANDOFF, "o"), (looks.OTHER, "s")))},
+                 lambda axes: draw_curves(axes, {words: ({"color": color, "marker": marker}, {size: labs.interval(ns[method][size]) for size in drawn})
+                                                 for (method, words), (color, marker) in zip(COPY_METHODS.items(), ((looks.IPP, "D"), (looks.HANDOFF, "o"), (looks.OTHER, "s")))},
                                           "ns", (256,)), small=True)
 
     def saves(size):
@@ -505,8 +505,8 @@ def us(found, name, size, figure, turns=None):
     return labs.interval([ns / 1000 for ns in values(found, name, size, figure, turns)])
 
 
-def bandwidth(found, name, size, way, turns=None):
-    return labs.interval([rate / 1e6 for rate in values(found, name, size, way, turns)])
+def bandwidth(found, name, size, pattern, turns=None):
+    return labs.interval([rate / 1e6 for rate in values(found, name, size, pattern, turns)])
 
 
 def less_us(a, b):
