@@ -81,6 +81,12 @@ struct xk_protocol_ops {
 	 */
 	void (*port_changed)(struct xk_protocol *self);
 	/*
+	 * Returns NULL, or a promise of the protocol that does not hold, as a sentence that stays valid until the next
+	 * call. at_rest: the network is quiet, so that nothing may be left undone. For simulated worlds (`xk explore`):
+	 * called between their steps.
+	 */
+	const char *(*promise)(struct xk_protocol *self, bool at_rest);
+	/*
 	 * Stores the key of participants, which it consumes. If missing, they must be empty: the key is hlp_type's
 	 * number.
 	 */

@@ -125,6 +125,26 @@ device_deliver(struct sim_timer *timer)
 }
 
 static void
+device_delay(struct sim_frame *frame)
+{
+	struct xk_sim_host *host = frame->device->host;
+
+	frame->is_late = false;
+	frame->next = NULL;
+	*host->delayed_last = frame;
+	host->delayed_last = &frame->next;
+}
+
+void
+sim_frames_arrive(struct xk_sim *sim, struct sim_frame *frames)
+{
+	for (struct sim_frame *frame = frames, *next; frame != NULL; frame = next) {
+		next = frame->next;
+		xk_assert(sim_timer_set(sim, &frame->timer, sim->now_ns) == 0);
+	}
+}
+
+static void
 device_fire(struct sim_timer *timer)
 {
 	struct sim_frame *frame = xk_container_of(timer, struct sim_frame, timer);
@@ -132,6 +152,10 @@ device_fire(struct sim_timer *timer)
 	struct xk_sim *sim = device->host->sim;
 	uint64_t work_ns = sim_link_card_ns(&device->link->config, frame->len, false);
 
+	if (frame->is_late) {
+		device_delay(frame);
+		return;
+	}
 	if (work_ns == 0) {
 		device_deliver(timer);
 		return;
@@ -217,23 +241,34 @@ device_schedule(struct sim_device *device, void (*fire)(struct sim_timer *timer)
 	struct sim_frame *frame = frame_alloc(device->host->sim, sending->len);
 
 	xk_assert(frame != NULL);
-	*frame = (struct sim_frame){
-		.timer.fire = fire, .device = device, .number = sending->number, .len = sending->len
-	};
+	*frame = (struct sim_frame){ .timer = { .fire = fire, .host = device->host },
+				     .device = device,
+				     .number = sending->number,
+				     .len = sending->len };
 	memcpy(frame->bytes, sending->bytes, sending->len);
 	xk_assert(sim_timer_set(device->host->sim, &frame->timer, at_ns) == 0);
 	return frame;
 }
+
+static const char *const device_fates[XK_SIM_FATES] = {
+	[XK_SIM_LOSE] = "loss",
+	[XK_SIM_DOUBLE] = "duplicate",
+	[XK_SIM_DELAY] = "reorder",
+	[XK_SIM_DAMAGE] = "corrupt",
+};
 
 static void
 device_arrive(void *context, const struct sim_arrival *arrival)
 {
 	const struct device_sending *sending = context;
 	struct sim_device *to = sending->from->link->devices[arrival->station];
+	const struct xk_sim_choice choice = { XK_SIM_FRAME, 0, sending->number, XK_SIM_FATES, to->host };
+	enum xk_sim_fate fate = arrival->lost ? XK_SIM_DELIVERED : sim_choose(to->host->sim, &choice);
 	struct sim_frame *frame;
 
-	if (arrival->lost) {
-		device_record(to, XK_SIM_LOST, sending->number, sending->bytes, sending->len, arrival->fault);
+	if (arrival->lost || fate == XK_SIM_LOSE) {
+		device_record(to, XK_SIM_LOST, sending->number, sending->bytes, sending->len,
+			      fate == XK_SIM_LOSE ? device_fates[fate] : arrival->fault);
 		return;
 	}
 	frame = device_schedule(to, device_fire, arrival->at_ns, sending);
@@ -241,6 +276,14 @@ device_arrive(void *context, const struct sim_arrival *arrival)
 	for (size_t i = 0; i < 2; i++)
 		if (arrival->offset + i < frame->len)
 			frame->bytes[arrival->offset + i] ^= arrival->flip[i];
+	if (xk_likely(fate == XK_SIM_DELIVERED))
+		return;
+	frame->is_late = fate == XK_SIM_DELAY;
+	if (fate == XK_SIM_DAMAGE)
+		frame->bytes[frame->len - 1] ^= 1;
+	if (fate == XK_SIM_DOUBLE)
+		frame = device_schedule(to, device_fire, arrival->at_ns, sending);
+	frame->fault = device_fates[fate];
 }
 
 /* Sends a frame that was waiting for the link, unless its host has gone down. */

@@ -19,9 +19,18 @@ host_boots(struct xk_platform *platform)
 	return sim_host_of(platform)->boots;
 }
 
+static struct xk_msg *
+host_buffer_new(struct xk_platform *platform)
+{
+	struct xk_sim_host *host = sim_host_of(platform);
+	const struct xk_sim_choice choice = { XK_SIM_BUFFER, 0, ++host->sim->buffers, 2, host };
+
+	return sim_choose(host->sim, &choice) == 0 ? memory_buffer_new(platform) : NULL;
+}
+
 static const struct xk_platform_ops host_platform_ops = {
 	.now_ns = sim_platform_now_ns,
-	.buffer_new = memory_buffer_new,
+	.buffer_new = host_buffer_new,
 	.is_short = memory_buffers_are_short,
 	.buffers = memory_buffers,
 	.buffer_view = memory_buffer_view,
@@ -74,6 +83,7 @@ xk_sim_host_new(struct xk_sim *sim, const struct xk_sim_host_config *config)
 	host->number = sim->host_count;
 	sim_random_init(&host->random, xk_sim_seed(sim, config->name));
 	sim_processor_init(&host->processor);
+	host->delayed_last = &host->delayed;
 	*sim->hosts_last = host;
 	sim->hosts_last = &host->next;
 	sim->host_count++;

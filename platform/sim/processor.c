@@ -272,7 +272,9 @@ sim_processor_freeze(struct xk_sim_host *host)
 void
 sim_processor_init(struct sim_processor *processor)
 {
-	*processor = (struct sim_processor){ .busy_timer.fire = processor_busy_fire };
+	*processor = (struct sim_processor){ .busy_timer = { .fire = processor_busy_fire,
+							     .host = xk_container_of(processor, struct xk_sim_host,
+										     processor) } };
 	processor->ready_last = &processor->ready_first;
 }
 
@@ -356,7 +358,7 @@ thread_start(struct xk_platform *platform, void (*body)(void *argument), void *a
 	thread->argument = argument;
 	thread->driver = driver;
 	thread->detached = detached;
-	thread->alarm.fire = processor_alarm_fire;
+	thread->alarm = (struct sim_timer){ .fire = processor_alarm_fire, .host = host };
 	if (xk_fiber_init(&thread->fiber, SIM_STACK, thread_main, thread) != 0) {
 		free(thread);
 		return -EAGAIN;

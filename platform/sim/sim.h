@@ -200,6 +200,52 @@ const char *xk_sim_link_name(const struct xk_sim_link *link);
 struct xk_sim_link *xk_sim_first_link(struct xk_sim *sim);
 struct xk_sim_link *xk_sim_next_link(struct xk_sim_link *link);
 
+/* ---- choices ---- */
+
+/*
+ * What a world decides while it runs. The usual option is always 0. A choice has a number, counted from 1 for each kind
+ * (a frame has the number of its records), so that the same choices in another build of the same graph have the same
+ * numbers.
+ */
+enum xk_sim_choice_kind {
+	XK_SIM_FRAME,  /* what happens to a frame at the host, one of its receivers: an xk_sim_fate */
+	XK_SIM_CRASH,  /* 1: the host crashes before the event, which is its own, and boots at once */
+	XK_SIM_ORDER,  /* 1: of the events that are due at one moment, number `place` (from 1) precedes number 0 */
+	XK_SIM_BUFFER, /* 1: the host gets no buffer, as if all were in use */
+	XK_SIM_CHOICES
+};
+
+enum xk_sim_fate {
+	XK_SIM_DELIVERED,
+	XK_SIM_LOSE,
+	XK_SIM_DOUBLE, /* arrives twice */
+	XK_SIM_DELAY,  /* arrives behind the event that would have been next */
+	XK_SIM_DAMAGE, /* a bit in the frame's last byte is flipped */
+	XK_SIM_FATES
+};
+
+struct xk_sim_choice {
+	enum xk_sim_choice_kind kind;
+	unsigned place;
+	uint64_t number; /* of the frame, the event, or the buffer that hosts have asked for */
+	unsigned options;
+	const struct xk_sim_host *host; /* NULL for XK_SIM_ORDER */
+};
+
+/*
+ * Calls choose(context, choice) for each choice from now on; it returns the option, less than choice->options, and must
+ * not change the world. NULL: the usual option everywhere. Links' own faults come from the seed as before.
+ *
+ * Unless `all`, there is no choice between orders of events at hosts which share nothing (persistent sets: Godefroid
+ * 1996): an event precedes another of the same moment only if both are of one host, or of hosts on a link of more than
+ * two.
+ */
+void xk_sim_choose(struct xk_sim *sim, bool all, unsigned (*choose)(void *context, const struct xk_sim_choice *choice),
+		   void *context);
+
+/* Returns the number of events so far: arrivals of frames, ends of waits, and acts. */
+uint64_t xk_sim_events(const struct xk_sim *sim);
+
 /* ---- records ---- */
 
 enum xk_sim_event {

@@ -12,6 +12,7 @@ enum {
 	SIM_DEVICE_QUEUE = 1024, /* frames waiting at a device for the driver */
 	SIM_FRAME_KEPT = 128,    /* bytes of the longest frame kept for reuse */
 	SIM_FRAMES_KEPT = 256,   /* frames kept for reuse */
+	SIM_DUE_MAX = 8,         /* events of one moment whose order is chosen */
 };
 
 #if defined(XK_CONTEXT_ASAN)
@@ -27,6 +28,7 @@ enum { SIM_RECYCLES = true };
  */
 struct sim_timer {
 	void (*fire)(struct sim_timer *timer);
+	struct xk_sim_host *host; /* that it concerns, or NULL: an act */
 	uint64_t at_ns, order;
 	struct sim_timer *next, *previous; /* in a day of the calendar */
 	uint32_t place;                    /* 0: not set; SIM_NEAR: in the calendar; otherwise index in the heap */
@@ -69,6 +71,11 @@ struct xk_sim {
 	struct xk_sim_link *links, **links_last;
 	void (*see)(void *context, const struct xk_sim_record *record);
 	void *see_context;
+	unsigned (*choose)(void *context, const struct xk_sim_choice *choice); /* NULL: the usual options */
+	void *choose_context;
+	bool chooses_all;
+	unsigned leaked;               /* buffers, of hosts that were chosen to crash */
+	uint64_t events, buffers;      /* timers that have fired; buffers that hosts asked for */
 	uint64_t hash, frames;         /* frames: number sent so far */
 	struct memory_kept kept;       /* buffers of all hosts */
 	struct sim_frame *kept_frames; /* chained by next; each has room for SIM_FRAME_KEPT bytes */
@@ -79,6 +86,8 @@ struct xk_sim {
 void sim_timers_fini(struct xk_sim *sim);
 /* Sets or resets the timer. Returns 0 or -ENOMEM. */
 int sim_timer_set(struct xk_sim *sim, struct sim_timer *timer, uint64_t at_ns);
+/* Sets a timer again that was cancelled, with the time and place in the order that it had. */
+void sim_timer_restore(struct xk_sim *sim, struct sim_timer *timer);
 /* Cancels the timer if it is set. */
 void sim_timer_cancel(struct xk_sim *sim, struct sim_timer *timer);
 /* Returns the next timer, which stays set, or NULL. */
@@ -95,6 +104,13 @@ sim_count_step(struct xk_sim *sim)
 {
 	atomic_store_explicit(&sim->steps, atomic_load_explicit(&sim->steps, memory_order_relaxed) + 1,
 			      memory_order_relaxed);
+}
+
+/* Returns the option chosen; 0 if nobody chooses. */
+static inline unsigned
+sim_choose(struct xk_sim *sim, const struct xk_sim_choice *choice)
+{
+	return xk_likely(sim->choose == NULL) ? 0 : sim->choose(sim->choose_context, choice);
 }
 
 /* Adds the record to the world's hash and passes it to the watcher. */
@@ -151,6 +167,7 @@ struct sim_frame {
 	uint64_t number;           /* for records */
 	struct sim_frame *next;    /* in the receiving device's queue */
 	const char *fault;         /* the fault of a frame that arrives nevertheless */
+	bool is_late;              /* will let the next event of its receiver's precede it */
 	size_t len;
 	uint8_t bytes[];
 };
@@ -179,6 +196,8 @@ struct xk_sim_link {
 	unsigned device_count;
 };
 
+/* Lets the frames of the list arrive now. */
+void sim_frames_arrive(struct xk_sim *sim, struct sim_frame *frames);
 /* Frees the kept frames. */
 void sim_frames_fini(struct xk_sim *sim);
 /* Frees the frame in flight that the timer belongs to. Returns false if it belongs to something else. */
@@ -195,7 +214,8 @@ struct xk_sim_host {
 	struct xk_kernel *kernel; /* NULL: the host is down */
 	struct sim_processor processor;
 	struct xk_sim_host_counts counts;
-	bool queued; /* in the world's list of ready hosts */
+	bool queued;                               /* in the world's list of ready hosts */
+	struct sim_frame *delayed, **delayed_last; /* arrive behind the host's next event */
 	unsigned device_count;
 	struct sim_device devices[SIM_DEVICES_MAX];
 
@@ -206,6 +226,17 @@ struct xk_sim_host {
 	struct sim_random random;
 	uint64_t boots;
 };
+
+/* Takes the host's delayed frames, chained by next. */
+static inline struct sim_frame *
+sim_delayed_take(struct xk_sim_host *host)
+{
+	struct sim_frame *delayed = host->delayed;
+
+	host->delayed = NULL;
+	host->delayed_last = &host->delayed;
+	return delayed;
+}
 
 static inline struct xk_sim_host *
 sim_host_of(struct xk_platform *platform)

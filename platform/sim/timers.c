@@ -104,7 +104,7 @@ heap_remove(struct sim_timers *timers, struct sim_timer *timer)
 
 /* ---- the calendar ---- */
 
-/* Inserts the timer behind those of its day that are not later: it was set last. */
+/* Inserts the timer behind those of its day that precede it, most likely the last one. */
 static void
 calendar_add(struct sim_timers *timers, struct sim_timer *timer)
 {
@@ -112,7 +112,7 @@ calendar_add(struct sim_timers *timers, struct sim_timer *timer)
 	struct sim_day *day = &timers->days[number];
 	struct sim_timer *before = day->last;
 
-	while (before != NULL && before->at_ns > timer->at_ns)
+	while (before != NULL && timer_before(timer, before))
 		before = before->previous;
 	timer->place = SIM_NEAR;
 	timer->previous = before;
@@ -164,18 +164,28 @@ sim_timers_fini(struct xk_sim *sim)
 	free(sim->timers.heap);
 }
 
+static int
+timer_add(struct xk_sim *sim, struct sim_timer *timer)
+{
+	if ((timer->at_ns >> SIM_DAY_BITS) - (sim->now_ns >> SIM_DAY_BITS) >= SIM_DAYS)
+		return heap_add(&sim->timers, timer);
+	calendar_add(&sim->timers, timer);
+	return 0;
+}
+
 int
 sim_timer_set(struct xk_sim *sim, struct sim_timer *timer, uint64_t at_ns)
 {
-	struct sim_timers *timers = &sim->timers;
-
 	sim_timer_cancel(sim, timer);
 	timer->at_ns = at_ns < sim->now_ns ? sim->now_ns : at_ns;
-	timer->order = timers->order++;
-	if ((timer->at_ns >> SIM_DAY_BITS) - (sim->now_ns >> SIM_DAY_BITS) >= SIM_DAYS)
-		return heap_add(timers, timer);
-	calendar_add(timers, timer);
-	return 0;
+	timer->order = sim->timers.order++;
+	return timer_add(sim, timer);
+}
+
+void
+sim_timer_restore(struct xk_sim *sim, struct sim_timer *timer)
+{
+	xk_assert(timer_add(sim, timer) == 0); /* there was room for it */
 }
 
 void

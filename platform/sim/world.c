@@ -51,6 +51,104 @@ sim_is_quiet_until(struct xk_sim *sim, uint64_t at_ns)
 	return sim->ready_first == NULL && at_ns <= sim->until_ns && (timer == NULL || timer->at_ns > at_ns);
 }
 
+/* ---- choices ---- */
+
+void
+xk_sim_choose(struct xk_sim *sim, bool all, unsigned (*choose)(void *context, const struct xk_sim_choice *choice),
+	      void *context)
+{
+	sim->choose = choose;
+	sim->choose_context = context;
+	sim->chooses_all = all;
+}
+
+uint64_t
+xk_sim_events(const struct xk_sim *sim)
+{
+	return sim->events;
+}
+
+/* Returns whether the host of the next event has crashed before it, and booted. */
+static bool
+sim_choose_crash(struct xk_sim *sim, const struct sim_timer *timer)
+{
+	struct xk_sim_host *host = timer->host;
+	const struct xk_sim_choice choice = { XK_SIM_CRASH, 0, sim->events + 1, 2, host };
+
+	if (host == NULL || host->kernel == NULL || sim_choose(sim, &choice) == 0)
+		return false;
+	sim->events++;
+	sim->now_ns = timer->at_ns; /* the timer may go with the host */
+	sim->leaked += xk_sim_crash(host);
+	xk_sim_boot(host);
+	return true;
+}
+
+/* Returns whether the order of two events of one moment may matter: their hosts share themselves, or a medium. */
+static bool
+sim_events_conflict(const struct sim_timer *a, const struct sim_timer *b)
+{
+	if (a->host == NULL || b->host == NULL || a->host == b->host)
+		return true;
+	for (unsigned i = 0; i < a->host->device_count; i++)
+		for (unsigned k = 0; k < b->host->device_count; k++)
+			if (a->host->devices[i].link == b->host->devices[k].link &&
+			    a->host->devices[i].link->device_count > 2)
+				return true;
+	return false;
+}
+
+/* Returns the event that is to happen next, the first of those due at one moment or another one. */
+static struct sim_timer *
+sim_choose_first(struct xk_sim *sim, struct sim_timer *first)
+{
+	struct sim_timer *due[SIM_DUE_MAX], *chosen = first, *timer = first;
+	unsigned count = 0;
+
+	for (; timer != NULL && timer->at_ns == first->at_ns && count < SIM_DUE_MAX; timer = sim_timer_first(sim)) {
+		sim_timer_cancel(sim, timer);
+		due[count++] = timer;
+	}
+	for (unsigned place = 1; place < count && chosen == first; place++) {
+		const struct xk_sim_choice choice = { XK_SIM_ORDER, place, sim->events + 1, 2, NULL };
+
+		if ((sim->chooses_all || sim_events_conflict(first, due[place])) && sim_choose(sim, &choice) != 0)
+			chosen = due[place];
+	}
+	for (unsigned i = 0; i < count; i++)
+		sim_timer_restore(sim, due[i]);
+	return chosen;
+}
+
+/* ---- a step ---- */
+
+/* Lets all delayed frames arrive, because nothing else happens. Returns false if there are none. */
+static bool
+sim_end_delays(struct xk_sim *sim)
+{
+	bool any = false;
+
+	for (struct xk_sim_host *host = sim->hosts; host != NULL; host = host->next) {
+		any |= host->delayed != NULL;
+		sim_frames_arrive(sim, sim_delayed_take(host));
+	}
+	return any;
+}
+
+/* Makes the timer's event happen. The frames that were delayed behind it follow. */
+static void
+sim_fire(struct xk_sim *sim, struct sim_timer *timer)
+{
+	struct xk_sim_host *host = timer->host;
+	struct sim_frame *delayed = host == NULL ? NULL : sim_delayed_take(host);
+
+	sim->events++;
+	sim->now_ns = timer->at_ns;
+	sim_timer_cancel(sim, timer);
+	timer->fire(timer);
+	sim_frames_arrive(sim, delayed);
+}
+
 static bool
 sim_step(struct xk_sim *sim)
 {
@@ -67,11 +165,16 @@ sim_step(struct xk_sim *sim)
 		return true;
 	}
 	timer = sim_timer_first(sim);
-	if (timer == NULL || timer->at_ns > sim->until_ns)
+	if (timer == NULL)
+		return sim_end_delays(sim);
+	if (timer->at_ns > sim->until_ns)
 		return false;
-	sim->now_ns = timer->at_ns;
-	sim_timer_cancel(sim, timer);
-	timer->fire(timer);
+	if (xk_unlikely(sim->choose != NULL)) {
+		if (sim_choose_crash(sim, timer))
+			return true;
+		timer = sim_choose_first(sim, timer);
+	}
+	sim_fire(sim, timer);
 	return true;
 }
 
@@ -214,7 +317,8 @@ xk_sim_free(struct xk_sim *sim)
 
 	if (sim == NULL)
 		return 0;
-	left = sim_hosts_free(sim);
+	sim_end_delays(sim); /* so that all frames are among the timers */
+	left = sim->leaked + sim_hosts_free(sim);
 	sim_discard_all(sim);
 	sim_links_free(sim);
 	memory_buffer_free_kept(&sim->kept);

@@ -689,6 +689,15 @@ traffic_init(struct xk_protocol *self)
 
 /* ---- for programs ---- */
 
+static const char *
+traffic_promise(struct xk_protocol *self, bool at_rest)
+{
+	const struct traffic *t = (const struct traffic *)self;
+
+	(void)at_rest;
+	return xk_counter(self, TRAFFIC_BROKEN) == 0 ? NULL : t->first;
+}
+
 void
 xk_traffic_report(const struct xk_protocol *traffic, struct xk_traffic_report *report)
 {
@@ -814,6 +823,7 @@ static const struct xk_protocol_ops traffic_ops = {
 	.close_done = traffic_close_done,
 	.demux = traffic_demux,
 	.fault = traffic_reported,
+	.promise = traffic_promise,
 };
 
 const struct xk_protocol_type xk_type_traffic = {

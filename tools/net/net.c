@@ -423,15 +423,28 @@ net_stop(struct net *net)
 }
 
 int
-net_close(struct net *net)
+net_end(struct net *net)
 {
-	int status;
+	bool failed;
 
 	net_stop(net);
-	for (unsigned i = 0; net->hosts != NULL && i < net->topology->host_count; i++)
+	for (unsigned i = 0; net->hosts != NULL && i < net->topology->host_count; i++) {
 		net_free_taps(&net->hosts[i]);
+		net->hosts[i].sim = NULL;
+		net->hosts[i].healed = false;
+	}
 	net->failed |= xk_sim_free(net->sim) > 0;
-	status = net->failed ? OPTIONS_FAILURE : 0;
+	failed = net->failed;
+	net->sim = NULL;
+	net->failed = false;
+	return failed ? OPTIONS_FAILURE : 0;
+}
+
+int
+net_close(struct net *net)
+{
+	int status = net_end(net);
+
 	free(net->capture_bytes);
 	free(net->hosts);
 	free(net->links);

@@ -73,9 +73,13 @@ void net_heal(struct net *net);
 void net_stop(struct net *net);
 
 /*
- * Frees everything. Fails if a host could not be booted, if buffers have leaked, if a message waited forever or a
- * protocol had ended its host as a failure when the hosts stopped, or if the capture is incomplete.
+ * Frees the world; net_open may create another one. Fails if a host could not be booted, if buffers have leaked, if a
+ * message waited forever or a protocol had ended its host as a failure when the hosts stopped, or if the capture is
+ * incomplete.
  */
+int net_end(struct net *net);
+
+/* Ends the world, if there is one, with the same status, and frees everything. */
 int net_close(struct net *net);
 
 /* Returns the host of this name, or NULL. */

@@ -25,6 +25,7 @@ static const struct {
 	{ "new", xk_new_main, "begins a protocol: its file, its tests and a graph" },
 	{ "dissectors", xk_dissectors_main, "describes the protocols' headers for Wireshark" },
 	{ "run", xk_run_main, "runs a host on its link, or a network of hosts in the simulator" },
+	{ "explore", xk_explore_main, "searches the runs of a network for one that breaks a promise" },
 	{ "stats", xk_stats_main, "shows the counts of a running host, in the terminal or as JSON" },
 	{ "doctor", xk_doctor_main, "shows what this machine can do, and how to enable the rest" },
 	{ "bench", xk_bench_main, "times a graph in one process" },

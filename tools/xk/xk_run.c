@@ -30,6 +30,9 @@ static const struct options_option run_options[] = {
 	       "of a network: the seed of random events; the same seed gives the\n"
 	       "same run (1)",
 	       .max = UINT64_MAX),
+	OPTION(TEXT, struct run_options, choices, "choices", "LIST",
+	       "of a network: replays the run that has these unusual choices, as\n"
+	       "`xk explore` prints them"),
 	OPTION(TIME, struct run_options, until_ns, "until", "T",
 	       "duration: 500ms, 10s; of a network, in virtual time\n"
 	       "(1s); of a host, in real time (until a signal)"),
@@ -128,9 +131,10 @@ run_host(struct run_options *options, const char *file)
 	uint64_t until_ns = options->until_ns == RUN_UNTIL_ABSENT ? 0 : options->until_ns;
 	FILE *out;
 
-	if (options->quiet || options->seeds.count > 0 || options->show != NULL)
+	if (options->quiet || options->seeds.count > 0 || options->show != NULL || options->choices != NULL)
 		return options_misuse(&run_program,
-				      "--quiet, --seed and --show are for network files, but %s is a graph", file);
+				      "--quiet, --seed, --show and --choices are for network files, but %s is a graph",
+				      file);
 	if (options->until_ns == 0)
 		return options_misuse(&run_program, "--until: 0 is not a time such as 500ms or 10s");
 	status = host_common_complete(&run_program, &options->common, true, &link);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/explore/choices.h"
 #include "tools/host/host_pair.h"
 #include "tools/host/watch.h"
 #include "tools/journey/journey.h"
@@ -20,6 +21,8 @@ struct run {
 	struct net net;
 	int signals;
 	unsigned steps;
+	struct choices choices;
+	struct choices_replay replay;
 };
 
 /* ---- records ---- */
@@ -416,6 +419,8 @@ run_opened(struct run *run, uint64_t until_ns)
 	if (run->options->common.pcap != NULL)
 		status = net_capture_open(&run->net, run->options->common.pcap);
 	if (status == 0) {
+		if (run->choices.count > 0)
+			xk_sim_choose(run->net.sim, true, choices_choose, &run->replay);
 		xk_sim_run_while(run->net.sim, until_ns, run_continues, run);
 		fflush(stdout);
 		status = run_summary(run);
@@ -451,6 +456,7 @@ run_network(struct run_options *options, const char *file)
 	struct host_common *common = &options->common;
 	struct watch *watch;
 	uint64_t until_ns = options->until_ns == RUN_UNTIL_ABSENT ? UINT64_C(1000000000) : options->until_ns;
+	char why[CHOICES_WHY];
 	struct journey *journey;
 	int status, closed;
 
@@ -470,9 +476,13 @@ run_network(struct run_options *options, const char *file)
 	status = host_common_take_output(&run_program, common);
 	if (status != 0)
 		return status;
+	run.replay.choices = &run.choices;
 	run.signals = pair_signals();
 	watch = watch_new(run_program.name, &run.signals, common->watchdog_ns);
 	status = net_read(&run.net, run_program.name, file, common->sets.text, common->sets.count);
+	if (status == 0 && options->choices != NULL &&
+	    choices_parse(options->choices, &run.net, &run.choices, why, sizeof(why)) != 0)
+		status = options_misuse(&run_program, "--choices: %s", why);
 	if (status == 0) {
 		run.net.no_paths = common->no_paths != 0;
 		status = run_open_journey(&run, file);

@@ -9,7 +9,7 @@
 struct run_options {
 	struct host_common common;
 	struct host_single single;
-	const char *show;
+	const char *show, *choices;
 	uint64_t until_ns;
 	struct options_numbers seeds; /* none or one: the count shows whether the option was given */
 	unsigned end;                 /* the host's end of its links: PAIR_CLIENT, PAIR_SERVER; PAIR_ENDS: not given */

@@ -1,0 +1,57 @@
+/*
+ * choices.h - a run of the simulator as the list of its unusual choices, in the order in which they come:
+ *
+ *	frame 17 at b lose, event 41 boot b, event 52 order 1, buffer 9 refuse
+ *
+ * Frames, events and buffers have the numbers of xk_sim_choose. What is not listed happens as usual, so a list is a
+ * whole run, on every build.
+ */
+#ifndef EXPLORE_CHOICES_H
+#define EXPLORE_CHOICES_H
+
+#include <stdio.h>
+
+#include "platform/sim/sim.h"
+
+struct net;
+
+enum { CHOICES_MAX = 16, CHOICES_WHY = 160 };
+
+struct choice {
+	uint8_t kind, option, place; /* enum xk_sim_choice_kind; as in struct xk_sim_choice */
+	bool any_host;               /* the list does not name a frame's receiver */
+	uint16_t host;               /* its number */
+	uint32_t number;
+};
+
+struct choices {
+	unsigned count;
+	struct choice list[CHOICES_MAX];
+};
+
+/*
+ * Parses text. Returns 0, or -EINVAL with a sentence in why (CHOICES_WHY bytes suffice).
+ */
+int choices_parse(const char *text, const struct net *net, struct choices *choices, char *why, size_t room);
+
+/* Prints the list, as choices_parse reads it. */
+void choices_print(const struct choices *choices, const struct net *net, FILE *out);
+
+/* Returns whether the list's choice c is the one that the world makes. */
+static inline bool
+choice_is(const struct choice *c, const struct xk_sim_choice *made)
+{
+	return c->number == made->number && c->kind == made->kind && c->place == made->place &&
+	       (made->host == NULL || c->any_host || c->host == xk_sim_host_number(made->host));
+}
+
+/* A list that is being replayed: context of choices_choose. */
+struct choices_replay {
+	const struct choices *choices;
+	uint32_t came; /* bits of those that have come */
+};
+
+/* Chooses as the list says; for xk_sim_choose. */
+unsigned choices_choose(void *replay, const struct xk_sim_choice *made);
+
+#endif
