@@ -24,7 +24,6 @@ struct search_options {
 	uint64_t limit_ns; /* real time; 0: none */
 	uint32_t choose;   /* SEARCH_FATE and SEARCH_KIND */
 	bool all;          /* also orders that make no difference; see xk_sim_choose */
-	bool no_paths;
 	bool is_shown; /* progress on standard error */
 };
 

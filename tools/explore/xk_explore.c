@@ -1,4 +1,6 @@
 /* xk_explore.c - `xk explore`: its options, and what a search has found, as a story and a list to replay it. */
+#include "tools/explore/xk_explore.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -7,8 +9,6 @@
 #include "tools/host/host_pair.h"
 #include "tools/net/net_settings.h"
 #include "tools/options.h"
-#include "tools/output.h"
-#include "tools/xk/xk.h"
 
 static const char *const explore_kinds[] = { "loss", "double", "delay", "damage", "crash", "order", "memory", NULL };
 
@@ -21,6 +21,7 @@ struct explore {
 	struct search_options search;
 	struct options_numbers choose;
 	struct options_texts sets;
+	unsigned no_paths; /* index in options_yes_no */
 	bool quiet;
 };
 
@@ -43,7 +44,8 @@ static const struct options_option explore_options[] = {
 	OPTION(FLAG, struct explore, search.all, "all-orders", NULL,
 	       "also runs that differ only in the order of events which cannot\n"
 	       "influence each other"),
-	OPTION(FLAG, struct explore, search.no_paths, "no-paths", NULL, "messages pass layer by layer"),
+	OPTION(CHOICE, struct explore, no_paths, "paths", "YES", "no: every message goes layer by layer (yes)",
+	       .choices = options_yes_no),
 	OPTION(FLAG, struct explore, quiet, "quiet", NULL, "no progress on standard error"),
 	OPTION(TEXT_ANY, struct explore, sets, "set", "HOST.ATTRIBUTE=VALUE",
 	       "as if it were in the file; may be given many times"),
@@ -90,12 +92,30 @@ explore_tell(void *context, const struct xk_sim_record *record)
 		printf("%s %s\n", xk_sim_host_name(record->host), explore_events[record->event]);
 }
 
+/* Prints a time in the largest unit of settings that keeps it exact. */
+static void
+explore_print_time(uint64_t ns)
+{
+	static const struct {
+		uint64_t ns;
+		const char *name;
+	} units[] = { { 1000000000, "s" }, { 1000000, "ms" }, { 1000, "us" }, { 1, "ns" } };
+	unsigned i = 0;
+
+	while (ns % units[i].ns != 0)
+		i++;
+	printf("%" PRIu64 "%s", ns / units[i].ns, units[i].name);
+}
+
 static void
 explore_print_replay(const struct explore *explore, const struct net *net, const char *file,
 		     const struct choices *choices)
 {
-	printf("replay: xk run %s --until %" PRIu64 "ns --seed %" PRIu64 "%s", file, explore->search.until_ns,
-	       explore->search.seed, explore->search.no_paths ? " --no-paths" : "");
+	printf("replay: xk run %s --until ", file);
+	explore_print_time(explore->search.until_ns);
+	if (explore->search.seed != 1)
+		printf(" --seed %" PRIu64, explore->search.seed);
+	fputs(explore->no_paths != 0 ? " --paths no" : "", stdout);
 	for (unsigned i = 0; i < explore->sets.count; i++)
 		printf(" --set '%s'", explore->sets.text[i]);
 	printf(" --choices '");
@@ -141,7 +161,7 @@ xk_explore_main(int argc, char **argv)
 		explore.search.choose |= explore_bits[explore.choose.value[i]];
 	signals = pair_signals();
 	status = net_read(&net, explore_program.name, operands.text[0], explore.sets.text, explore.sets.count);
-	net.no_paths = explore.search.no_paths;
+	net.no_paths = explore.no_paths != 0;
 	if (status == 0) {
 		err = search(&net, &explore.search, signals, &result);
 		if (err != 0)

@@ -9,6 +9,7 @@
 
 #include "tools/bench/bench.h"
 #include "tools/doctor/doctor.h"
+#include "tools/explore/xk_explore.h"
 #include "tools/net/net_settings.h"
 #include "tools/stats/xk_stats.h"
 #include "xkernel/base.h"

@@ -21,7 +21,6 @@ int xk_check_main(int argc, char **argv);
 int xk_compile_main(int argc, char **argv);
 int xk_dissectors_main(int argc, char **argv);
 int xk_draw_main(int argc, char **argv);
-int xk_explore_main(int argc, char **argv);
 int xk_new_main(int argc, char **argv);
 int xk_protocols_main(int argc, char **argv);
 int xk_run_main(int argc, char **argv);

@@ -1,0 +1,112 @@
+#!/bin/bash
+# explore.sh BUILD - `xk explore`: a reliable protocol keeps its promises in all runs; an unreliable one breaks them, and what is
+# found can be replayed, with BUILD and with build, by paths and layer by layer; several processes, and searches without
+# pruning, find the same.
+. "$(dirname "$0")/common.sh"
+
+xk=$build/xk
+
+# explored NAME STATUS PATTERN OPTION...: searches; the output goes to $work/NAME.out.
+explored() {
+	local name=$1 status=$2 pattern=$3
+	shift 3
+	limited 120 "$xk" explore "$@" --quiet >"$work/$name.out" 2>"$work/$name.err"
+	local got=$?
+	check "$name: status $status" "status $got: $(tail -n 3 "$work/$name.err" "$work/$name.out")" [ $got -eq "$status" ]
+	check "$name: $pattern" "$(cat "$work/$name.out")" printed "$name.out" "$pattern"
+}
+
+# ends NAME: prints how many runs there were, and their different ends.
+ends() {
+	grep -oE '^[0-9]+ runs, [0-9]+ events, [0-9]+ different ends \([0-9a-f]+\)' "$work/$1.out"
+}
+
+# ---- promises that hold ----
+
+explored stopwait 0 'all promises hold with at most 1 unusual choices' graphs/explore/stopwait.dot \
+	--choose loss,double,delay,damage,crash,order,memory
+explored calls 0 'all promises hold with at most 1 unusual choices' graphs/explore/calls.dot --until 20s
+explored alone 0 '^1 runs, .* 1 different ends' graphs/explore/stopwait.dot --faults 0
+explored 'one process' 0 'all promises hold' graphs/explore/stopwait.dot --choose loss,crash --faults 2
+explored 'three processes' 0 'all promises hold' graphs/explore/stopwait.dot --choose loss,crash --faults 2 --jobs 3
+check "three processes make the same runs" "$(ends 'one process'), $(ends 'three processes')" \
+	[ "$(ends 'one process')" = "$(ends 'three processes')" ]
+
+# ---- pruning: three networks in which events of one moment are frequent ----
+
+cat >"$work/wire.dot" <<'END'
+graph wire {
+	graph [network="10.77.0.0/24", protocols="udptest.dot", set="udptest.rounds=2"];
+	a [set="udptest.peer=10.77.0.2", stacks=4];
+	b [set="udptest.peer=10.77.0.1", stacks=4];
+	a -- b [link=ethernet10, kind=wire];
+}
+END
+cat >"$work/chain.dot" <<'END'
+graph chain {
+	graph [network="10.77.0.0/24", protocols="traffic.dot", set="traffic.count=1 traffic.rate=1000"];
+	a [set="traffic.peers=10.77.0.2", stacks=4];
+	b [stacks=4];
+	c [set="traffic.peers=10.77.0.4", stacks=4];
+	d [stacks=4];
+	lan [link=ethernet10];
+	a -- lan; b -- lan; c -- lan; d -- lan;
+}
+END
+cp graphs/explore/stopwait.dot "$work/reliable.dot"
+cp graphs/traffic.dot graphs/stopwait.dot graphs/udptest.dot "$work"
+sed -i 's|\.\./||' "$work/reliable.dot"
+for network in wire chain reliable; do
+	for all in '' --all-orders; do
+		# shellcheck disable=SC2086
+		explored "$network $all" 0 'all promises hold' "$work/$network.dot" --choose order,loss --faults 2 --until 3s $all
+	done
+	check "$network: the ends of all orders are those of the pruned search" "$(ends "$network "), $(ends "$network --all-orders")" \
+		[ "$(ends "$network " | cut -d, -f3)" = "$(ends "$network --all-orders" | cut -d, -f3)" ]
+done
+check "wire: pruning leaves orders out" "$(ends "wire "), $(ends "wire --all-orders")" \
+	[ "$(ends "wire " | cut -d' ' -f1)" -lt "$(ends "wire --all-orders" | cut -d' ' -f1)" ]
+
+# ---- a promise that does not hold: UDP's messages arrive once ----
+
+unreliable=(graphs/explore/stopwait.dot --set graph.protocols=traffic.dot)
+explored duplicate 1 'broken: server.traffic: duplicate: from 10.77.0.1' "${unreliable[@]}" --set graph.traffic.promise=once --faults 2
+check "duplicate: its story" "$(cat "$work/duplicate.out")" printed duplicate.out 'frame 3 \([0-9]+ bytes\) arrives at server: duplicate'
+explored gap 1 "^replay: .*--choices 'frame 3 at server lose'" "${unreliable[@]}" --set graph.traffic.promise=ordered --faults 2
+choices=$(sed -n "s/^replay: .*--choices '\(.*\)'/\1/p" "$work/duplicate.out")
+for each in "$build" build; do
+	for paths in '' '--paths no'; do
+		# shellcheck disable=SC2086
+		limited 60 "$each/xk" run "${unreliable[@]}" --link sim --until 10s --choices "$choices" $paths >"$work/replay.out" 2>"$work/replay.err"
+		check "$(basename "$each") $paths: the replay has the duplicate" "$(tail -n 5 "$work/replay.err")" \
+			grep -qE '^traffic.duplicate +0 +1$|^traffic.duplicate +- +1$' "$work/replay.err"
+		sed 's/ [0-9a-f]\{12\} .*//' "$work/replay.out" >"$work/story-$(basename "$each")${paths// /}"
+		check "... and the same story" "$(diff "$work/story-$(basename "$each")${paths// /}" "$work/story-$(basename "$build")")" \
+			cmp -s "$work/story-$(basename "$each")${paths// /}" "$work/story-$(basename "$build")"
+	done
+done
+limited 60 "$xk" run graphs/explore/stopwait.dot --link sim --quiet --choices 'event 5 boot server, frame 9 at server lose' \
+	>"$work/two.out" 2>"$work/two.err"
+check "choices of a list are made: a boot" "$(cat "$work/two.err")" printed two.err '^boots +1 +2$'
+check "... and a loss" "$(cat "$work/two.err")" printed two.err '^sent +1[1-9]$'
+
+# ---- limits, and mistakes ----
+
+limited 60 "$xk" explore graphs/explore/stopwait.dot --faults 5 --time 1s --quiet >"$work/time.out" 2>"$work/time.err"
+check "--time ends the search" "status $?: $(cat "$work/time.out" "$work/time.err")" printed time.out '^ended before all runs were made: [0-9.]+ %'
+spawn interrupted "$xk" explore graphs/explore/stopwait.dot --faults 5
+searcher=$pid
+within 20 printed interrupted.err ' runs, '
+kill -INT "$searcher"
+await_end "$searcher" 20
+check "ctrl-C ends the search" "status $status: $(cat "$work/interrupted.out")" [ "$status" -eq 3 ]
+check "... and prints what is known" "$(cat "$work/interrupted.out")" printed interrupted.out '^[0-9]+ runs, [0-9]+ events'
+expect "a list of other words" 2 'choices: "frame 3 vanish" is none of: frame N' \
+	"$xk" run graphs/explore/stopwait.dot --link sim --choices 'frame 3 vanish'
+expect "a list with a host that does not exist" 2 'choices: "event 3 boot nobody" is none of' \
+	"$xk" run graphs/explore/stopwait.dot --link sim --choices 'frame 2 lose,event 3 boot nobody'
+expect "a list that is too long" 2 'choices: more than 16 choices' \
+	"$xk" run graphs/explore/stopwait.dot --link sim --choices "$(printf 'frame 2 lose,%.0s' {1..17})"
+expect "choices of a graph" 2 'choices are for network files' "$xk" run graphs/stopwait.dot --choices 'frame 3 lose'
+expect "a graph is not explored" 1 'stopwait.dot' "$xk" explore graphs/stopwait.dot --quiet
+exit $((failures > 0))
