@@ -339,11 +339,13 @@ search_explain(int status, struct search_outcome *outcome)
 		search_break(outcome, "the program ended with status %d", WEXITSTATUS(status));
 }
 
+/* Returns memory that processes share, or NULL. */
 static struct search_shared *
 search_share(void)
 {
-	struct search_shared *shared =
-		mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	const int protection = PROT_READ | PROT_WRITE, flags = MAP_SHARED | MAP_ANONYMOUS;
+	/* cppcheck-suppress invalidFunctionArg; -1 is what anonymous memory takes */
+	void *shared = mmap(NULL, sizeof(struct search_shared), protection, flags, -1, 0);
 
 	return shared == MAP_FAILED ? NULL : shared;
 }

@@ -24,7 +24,7 @@ struct search_options {
 	uint64_t limit_ns; /* real time; 0: none */
 	uint32_t choose;   /* SEARCH_FATE and SEARCH_KIND */
 	bool all;          /* also orders that make no difference; see xk_sim_choose */
-	bool is_shown; /* progress on standard error */
+	bool is_shown;     /* progress on standard error */
 };
 
 /* The end of a run. */

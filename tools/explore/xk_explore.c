@@ -150,7 +150,7 @@ xk_explore_main(int argc, char **argv)
 	struct explore explore = { .search = { .seed = 1, .until_ns = UINT64_C(10000000000), .faults = 1, .jobs = 1 },
 				   .choose = { 4, { 0, 1, 2, 4 } } };
 	struct options_texts operands;
-	struct search_result result;
+	struct search_result result = { .runs = 0 };
 	struct net net;
 	int status = options_parse(&explore_program, argc, argv, &explore, &operands), signals, err;
 
