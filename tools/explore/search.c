@@ -347,7 +347,9 @@ search_share(void)
 	/* cppcheck-suppress invalidFunctionArg; -1 is what anonymous memory takes */
 	void *shared = mmap(NULL, sizeof(struct search_shared), protection, flags, -1, 0);
 
-	return shared == MAP_FAILED ? NULL : shared;
+	if (shared == MAP_FAILED)
+		return NULL;
+	return shared; /* cppcheck-suppress memleak; the caller unmaps it */
 }
 
 int
