@@ -17,6 +17,7 @@ static const struct topology_own {
 	{ TOPOLOGY_DEVICE, { .name = "host", .type = XK_SETTING_ADDRESS } },
 	{ TOPOLOGY_LINK | TOPOLOGY_WIRE, { .name = "link", .type = XK_SETTING_STRING } },
 	{ TOPOLOGY_GRAPH | TOPOLOGY_LINK | TOPOLOGY_WIRE, { .name = "network", .type = XK_SETTING_NETWORK } },
+	{ TOPOLOGY_GRAPH, { .name = "promise", .type = XK_SETTING_STRING } },
 	{ TOPOLOGY_GRAPH | TOPOLOGY_HOST, { .name = "protocols", .type = XK_SETTING_STRING } },
 	{ TOPOLOGY_GRAPH | TOPOLOGY_HOST, { .name = "set", .type = XK_SETTING_STRING } },
 };
@@ -166,7 +167,7 @@ topology_check_attribute(struct topology_load *load, enum topology_where where, 
 {
 	const struct topology_own *own = topology_find_own(a->name);
 	const struct xk_setting *setting = own != NULL ? &own->setting : topology_setting(load, where, a->name);
-	bool is_text = strcmp(a->name, "set") == 0 || strcmp(a->name, "protocols") == 0;
+	bool is_text = strcmp(a->name, "set") == 0 || strcmp(a->name, "protocols") == 0 || strcmp(a->name, "promise") == 0;
 	unsigned drawn = where == TOPOLOGY_GRAPH                   ? ATTRIBUTES_GRAPH
 			 : where & (TOPOLOGY_HOST | TOPOLOGY_LINK) ? ATTRIBUTES_NODE
 								   : ATTRIBUTES_EDGE;

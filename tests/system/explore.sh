@@ -69,7 +69,7 @@ check "wire: pruning leaves orders out" "$(ends "wire "), $(ends "wire --all-ord
 
 # ---- a promise that does not hold: UDP's messages arrive once ----
 
-unreliable=(graphs/explore/stopwait.dot --set graph.protocols=traffic.dot)
+unreliable=(graphs/explore/stopwait.dot --set graph.protocols=traffic.dot --set graph.promise=)
 explored duplicate 1 'broken: server.traffic: duplicate: from 10.77.0.1' "${unreliable[@]}" --set graph.traffic.promise=once --faults 2
 check "duplicate: its story" "$(cat "$work/duplicate.out")" printed duplicate.out 'frame 3 \([0-9]+ bytes\) arrives at server: duplicate'
 explored gap 1 "^replay: .*--choices 'frame 3 at server lose'" "${unreliable[@]}" --set graph.traffic.promise=ordered --faults 2
@@ -89,6 +89,21 @@ limited 60 "$xk" run graphs/explore/stopwait.dot --link sim --quiet --choices 'e
 	>"$work/two.out" 2>"$work/two.err"
 check "choices of a list are made: a boot" "$(cat "$work/two.err")" printed two.err '^boots +1 +2$'
 check "... and a loss" "$(cat "$work/two.err")" printed two.err '^sent +1[1-9]$'
+
+# ---- promises of a network ----
+
+explored 'all arrive' 1 "broken: not client.traffic.sent == server.traffic.received" graphs/explore/stopwait.dot \
+	--set 'graph.promise=client.traffic.sent == server.traffic.received'
+explored 'two promises' 1 "broken: not client.traffic.sent < 2 \+ 1" graphs/explore/stopwait.dot --faults 0 \
+	--set 'graph.promise=client.traffic.sent - 1 >= 2; client.traffic.sent < 2 + 1'
+explored 'an alternative' 0 'all promises hold' graphs/explore/stopwait.dot --faults 0 \
+	--set 'graph.promise=client.traffic.sent != 3 or server.traffic.broken > 0 or server.boots == 1;'
+for wrong in 'client.traffic.sent=promise: expected a comparison' 'client.traffic.sended > 0=traffic has no counter sended' \
+	'other.traffic.sent > 0=there is no host called other' 'client.udp.sent > 0=client has no protocol udp' \
+	'client.traffic > 0=expected client.PROTOCOL.COUNTER' '3 > 2 and 2 > 1=expected "or", a semicolon or the end' \
+	'3 > =expected a number or HOST.PROTOCOL.COUNTER'; do
+	expect "promise ${wrong%%=*}" 1 "${wrong#*=}" "$xk" explore graphs/explore/stopwait.dot --quiet --set "graph.promise=${wrong%%=*}"
+done
 
 # ---- limits, and mistakes ----
 

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "platform/clock.h"
+#include "tools/explore/promise.h"
 #include "xkernel/capture.h"
 
 enum {
@@ -221,6 +222,7 @@ search_run_one(struct searcher *s, const struct choices *choices, struct search_
 {
 	struct search_run run = { .searcher = s, .replay.choices = choices, .points = points, .outcome = outcome };
 	struct net *net = s->net;
+	char why[PROMISE_WHY];
 
 	*outcome = (struct search_outcome){ .is_broken = false };
 	if (points != NULL)
@@ -236,6 +238,8 @@ search_run_one(struct searcher *s, const struct choices *choices, struct search_
 			search_check_rest(&run, &net->hosts[i]);
 		if (!outcome->is_broken)
 			search_check(&run, true);
+		if (!outcome->is_broken && promise_check(net, why) != NULL)
+			search_break(outcome, "%s", why);
 		outcome->events = xk_sim_events(net->sim);
 		search_add_state(s);
 		xk_sim_watch(net->sim, NULL, NULL);

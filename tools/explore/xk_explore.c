@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "tools/explore/promise.h"
 #include "tools/explore/search.h"
 #include "tools/host/host_pair.h"
 #include "tools/net/net_settings.h"
@@ -151,6 +152,7 @@ xk_explore_main(int argc, char **argv)
 				   .choose = { 4, { 0, 1, 2, 4 } } };
 	struct options_texts operands;
 	struct search_result result = { .runs = 0 };
+	char why[PROMISE_WHY];
 	struct net net;
 	int status = options_parse(&explore_program, argc, argv, &explore, &operands), signals, err;
 
@@ -162,6 +164,10 @@ xk_explore_main(int argc, char **argv)
 	signals = pair_signals();
 	status = net_read(&net, explore_program.name, operands.text[0], explore.sets.text, explore.sets.count);
 	net.no_paths = explore.no_paths != 0;
+	if (status == 0 && promise_check(&net, why) != NULL) {
+		fprintf(stderr, "%s: %s: promise: %s\n", explore_program.name, operands.text[0], why);
+		status = OPTIONS_FAILURE;
+	}
 	if (status == 0) {
 		err = search(&net, &explore.search, signals, &result);
 		if (err != 0)

@@ -1,0 +1,190 @@
+/* promise.c - see promise.h. Reads the text anew each time, which takes less time than a run's last event. */
+#include "tools/explore/promise.h"
+
+#include <ctype.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "graphs/graph.h"
+#include "tools/net/net.h"
+
+enum { PROMISE_NAME = 3 * XK_GRAPH_NAME_MAX };
+
+struct promise {
+	const struct net *net;
+	const char *at; /* rest of the text */
+	char *why;      /* empty: nothing is wrong so far */
+};
+
+__attribute__((format(printf, 2, 3))) static int64_t
+promise_refuse(struct promise *p, const char *format, ...)
+{
+	va_list arguments;
+
+	va_start(arguments, format);
+	if (p->why[0] == '\0')
+		vsnprintf(p->why, PROMISE_WHY, format, arguments);
+	va_end(arguments);
+	return 0;
+}
+
+static void
+promise_skip(struct promise *p)
+{
+	while (isspace((unsigned char)*p->at))
+		p->at++;
+}
+
+/* Skips `word` if it comes next. */
+static bool
+promise_takes(struct promise *p, const char *word)
+{
+	size_t len = strlen(word);
+
+	promise_skip(p);
+	if (strncmp(p->at, word, len) != 0)
+		return false;
+	p->at += len;
+	return true;
+}
+
+/* ---- counters ---- */
+
+/* Returns the count of this name since the host's boot; 0 if the host is down. */
+static int64_t
+promise_count(struct promise *p, const struct net_host *host, const struct xk_protocol_type *type, const char *node,
+	      const char *name)
+{
+	struct xk_kernel *kernel = host->sim == NULL ? NULL : xk_sim_kernel(host->sim);
+	const struct xk_protocol *protocol = kernel == NULL ? NULL : xk_kernel_find(kernel, node);
+
+	for (unsigned i = 0; type->counters != NULL && type->counters[i] != NULL; i++)
+		if (strcmp(type->counters[i], name) == 0)
+			return protocol == NULL ? 0 : (int64_t)xk_counter(protocol, i);
+	for (unsigned i = 1; i < xk_drop_count(type); i++)
+		if (strcmp(xk_drop_name(type, i), name) == 0)
+			return protocol == NULL ? 0 : (int64_t)protocol->drops[i];
+	return promise_refuse(p, "%.60s has no counter %.60s", node, name);
+}
+
+/* Reads HOST.boots or HOST.PROTOCOL.COUNTER. */
+static int64_t
+promise_name(struct promise *p)
+{
+	size_t len = strspn(p->at, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.");
+	char text[PROMISE_NAME], *node, *name;
+	const struct net_host *host = NULL;
+	int found;
+
+	if (len == 0 || len >= sizeof(text))
+		return promise_refuse(p, "expected a number or HOST.PROTOCOL.COUNTER at \"%.40s\"", p->at);
+	snprintf(text, sizeof(text), "%.*s", (int)len, p->at);
+	p->at += len;
+	node = strchr(text, '.');
+	if (node != NULL)
+		*node++ = '\0';
+	for (unsigned i = 0; i < p->net->topology->host_count; i++)
+		if (strcmp(p->net->topology->hosts[i].name, text) == 0)
+			host = &p->net->hosts[i];
+	if (host == NULL || node == NULL)
+		return promise_refuse(p, "there is no host called %.60s", text);
+	if (strcmp(node, "boots") == 0)
+		return host->sim == NULL ? 0 : (int64_t)xk_sim_host_boots(host->sim);
+	name = strchr(node, '.');
+	if (name == NULL)
+		return promise_refuse(p, "expected %.60s.PROTOCOL.COUNTER or %.60s.boots", text, text);
+	*name++ = '\0';
+	found = xk_graph_node_find(host->topology->checked, node);
+	if (found < 0)
+		return promise_refuse(p, "%.60s has no protocol %.60s", text, node);
+	return promise_count(p, host, host->topology->checked->nodes[found].type, node, name);
+}
+
+/* ---- expressions ---- */
+
+static int64_t
+promise_term(struct promise *p)
+{
+	char *end;
+	int64_t value;
+
+	promise_skip(p);
+	if (!isdigit((unsigned char)*p->at))
+		return promise_name(p);
+	value = (int64_t)strtoull(p->at, &end, 10);
+	p->at = end;
+	return value;
+}
+
+static int64_t
+promise_sum(struct promise *p)
+{
+	int64_t sum = promise_term(p);
+
+	for (;;) {
+		if (promise_takes(p, "+"))
+			sum = (int64_t)((uint64_t)sum + (uint64_t)promise_term(p));
+		else if (promise_takes(p, "-"))
+			sum = (int64_t)((uint64_t)sum - (uint64_t)promise_term(p));
+		else
+			return sum;
+	}
+}
+
+static bool
+promise_comparison(struct promise *p)
+{
+	int64_t left = promise_sum(p);
+
+	if (promise_takes(p, "=="))
+		return left == promise_sum(p);
+	if (promise_takes(p, "!="))
+		return left != promise_sum(p);
+	if (promise_takes(p, "<="))
+		return left <= promise_sum(p);
+	if (promise_takes(p, ">="))
+		return left >= promise_sum(p);
+	if (promise_takes(p, "<"))
+		return left < promise_sum(p);
+	if (promise_takes(p, ">"))
+		return left > promise_sum(p);
+	return promise_refuse(p, "expected a comparison at \"%.40s\"", p->at);
+}
+
+/* Reads what is between two semicolons. */
+static bool
+promise_holds(struct promise *p)
+{
+	bool holds = promise_comparison(p);
+
+	while (promise_takes(p, "or"))
+		holds |= promise_comparison(p);
+	promise_skip(p);
+	if (*p->at != ';' && *p->at != '\0')
+		promise_refuse(p, "expected \"or\", a semicolon or the end at \"%.40s\"", p->at);
+	return holds;
+}
+
+const char *
+promise_check(const struct net *net, char why[PROMISE_WHY])
+{
+	const struct xk_graph_attribute *a = xk_graph_attribute_find(&net->topology->written->attributes, "promise");
+	struct promise p = { net, a == NULL ? "" : a->value, why };
+
+	why[0] = '\0';
+	for (promise_skip(&p); *p.at != '\0'; promise_skip(&p)) {
+		const char *begin = p.at;
+		bool holds = promise_holds(&p);
+
+		if (net->sim != NULL && !holds)
+			promise_refuse(&p, "not %.*s", (int)(p.at - begin), begin);
+		if (why[0] != '\0')
+			return why;
+		p.at += *p.at == ';';
+	}
+	return NULL;
+}
