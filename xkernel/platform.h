@@ -122,6 +122,12 @@ struct xk_platform_ops {
 
 	/* Called when a shepherd has left the driver with its stack, where that costs virtual time. May be NULL. */
 	void (*stack_switched)(struct xk_platform *platform);
+
+	/*
+	 * Returns whether a shepherd that would leave the driver finds no stack for the driver to go on with, as if all
+	 * were in use. For worlds in which that is chosen. May be NULL.
+	 */
+	bool (*stack_is_refused)(struct xk_platform *platform);
 };
 
 /* An object for one thread at a time to wait on. Counts posts. */

@@ -28,6 +28,15 @@ host_buffer_new(struct xk_platform *platform)
 	return sim_choose(host->sim, &choice) == 0 ? memory_buffer_new(platform) : NULL;
 }
 
+static bool
+host_stack_is_refused(struct xk_platform *platform)
+{
+	struct xk_sim_host *host = sim_host_of(platform);
+	const struct xk_sim_choice choice = { XK_SIM_STACK, 0, ++host->sim->stacks, 2, host };
+
+	return sim_choose(host->sim, &choice) != 0;
+}
+
 static const struct xk_platform_ops host_platform_ops = {
 	.now_ns = sim_platform_now_ns,
 	.buffer_new = host_buffer_new,
@@ -46,6 +55,7 @@ static const struct xk_platform_ops host_platform_ops = {
 	.boots = host_boots,
 	.work = sim_platform_work,
 	.stack_switched = sim_platform_stack_switched,
+	.stack_is_refused = host_stack_is_refused,
 };
 
 static void

@@ -212,6 +212,7 @@ enum xk_sim_choice_kind {
 	XK_SIM_CRASH,  /* 1: the host crashes before the event, which is its own, and boots at once */
 	XK_SIM_ORDER,  /* 1: of the events that are due at one moment, number `place` (from 1) precedes number 0 */
 	XK_SIM_BUFFER, /* 1: the host gets no buffer, as if all were in use */
+	XK_SIM_STACK,  /* 1: a message that would leave the driver finds no stack, as if all were in use */
 	XK_SIM_CHOICES
 };
 
@@ -227,7 +228,7 @@ enum xk_sim_fate {
 struct xk_sim_choice {
 	enum xk_sim_choice_kind kind;
 	unsigned place;
-	uint64_t number; /* of the frame, the event, or the buffer that hosts have asked for */
+	uint64_t number; /* of the frame, the event, or the buffer or stack that hosts have asked for */
 	unsigned options;
 	const struct xk_sim_host *host; /* NULL for XK_SIM_ORDER */
 };

@@ -24,7 +24,7 @@ ends() {
 # ---- promises that hold ----
 
 explored stopwait 0 'all promises hold with at most 1 unusual choices' graphs/explore/stopwait.dot \
-	--choose loss,double,delay,damage,crash,order,memory
+	--choose loss,double,delay,damage,crash,order,memory,handoff
 explored calls 0 'all promises hold with at most 1 unusual choices' graphs/explore/calls.dot --until 20s
 explored alone 0 '^1 runs, .* 1 different ends' graphs/explore/stopwait.dot --faults 0
 explored 'one process' 0 'all promises hold' graphs/explore/stopwait.dot --choose loss,crash --faults 2

@@ -64,9 +64,9 @@ choice_parse(const char *text, const struct net *net, struct choice *c)
 		c->kind = XK_SIM_ORDER;
 		return sscanf(third, "%" SCNu8 "%c", &c->place, &rest) == 1 && c->place > 0;
 	}
-	c->kind = XK_SIM_BUFFER;
+	c->kind = strcmp(what, "stack") == 0 ? XK_SIM_STACK : XK_SIM_BUFFER;
 	c->any_host = true;
-	return words == 3 && strcmp(what, "buffer") == 0 && strcmp(verb, "refuse") == 0;
+	return words == 3 && (c->kind == XK_SIM_STACK || strcmp(what, "buffer") == 0) && strcmp(verb, "refuse") == 0;
 }
 
 int
@@ -87,7 +87,7 @@ choices_parse(const char *text, const struct net *net, struct choices *choices, 
 			continue;
 		snprintf(why, room,
 			 "\"%.40s\" is none of: frame N [at HOST] lose|double|delay|damage, event N boot HOST, event N "
-			 "order PLACE, buffer N refuse",
+			 "order PLACE, buffer|stack N refuse",
 			 one);
 		return -EINVAL;
 	}
@@ -110,7 +110,7 @@ choice_print(const struct choice *c, const struct net *net, FILE *out)
 	else if (c->kind == XK_SIM_ORDER)
 		fprintf(out, "event %" PRIu32 " order %u", c->number, c->place);
 	else
-		fprintf(out, "buffer %" PRIu32 " refuse", c->number);
+		fprintf(out, "%s %" PRIu32 " refuse", c->kind == XK_SIM_STACK ? "stack" : "buffer", c->number);
 }
 
 void

@@ -11,11 +11,12 @@
 #include "tools/net/net_settings.h"
 #include "tools/options.h"
 
-static const char *const explore_kinds[] = { "loss", "double", "delay", "damage", "crash", "order", "memory", NULL };
+static const char *const explore_kinds[] = { "loss",  "double", "delay",   "damage", "crash",
+					     "order", "memory", "handoff", NULL };
 
 static const uint32_t explore_bits[] = {
 	SEARCH_FATE(XK_SIM_LOSE),  SEARCH_FATE(XK_SIM_DOUBLE), SEARCH_FATE(XK_SIM_DELAY),  SEARCH_FATE(XK_SIM_DAMAGE),
-	SEARCH_KIND(XK_SIM_CRASH), SEARCH_KIND(XK_SIM_ORDER),  SEARCH_KIND(XK_SIM_BUFFER),
+	SEARCH_KIND(XK_SIM_CRASH), SEARCH_KIND(XK_SIM_ORDER),  SEARCH_KIND(XK_SIM_BUFFER), SEARCH_KIND(XK_SIM_STACK),
 };
 
 struct explore {
@@ -36,7 +37,8 @@ static const struct options_option explore_options[] = {
 	OPTION(CHOICES, struct explore, choose, "choose", "KIND,...",
 	       "of loss, double, delay, damage (of a frame); crash (a host crashes\n"
 	       "and boots); order (of events that are due at one moment); memory\n"
-	       "(a buffer is refused) (loss,double,delay,crash)",
+	       "(a buffer is refused); handoff (a message that would leave the\n"
+	       "driver cannot) (loss,double,delay,crash)",
 	       .choices = explore_kinds),
 	OPTION(NUMBER, struct explore, search.jobs, "jobs", "N", "processes (1)", .min = 1, .max = SEARCH_JOBS_MAX),
 	OPTION(TIME, struct explore, search.limit_ns, "time", "T", "ends the search after this real time (no limit)"),

@@ -236,10 +236,21 @@ shepherd_count(struct xk_shepherd *self, enum xk_handoff_reason reason, struct x
 		xk_trace_handoff(self, reason, edge);
 }
 
+/* Takes a stack for the driver of a shepherd that leaves it. NULL: there is none. */
+static struct xk_shepherd *
+shepherd_take_other(struct xk_driver *driver)
+{
+	struct xk_platform *platform = driver->platform;
+
+	if (platform->ops->stack_is_refused != NULL && platform->ops->stack_is_refused(platform))
+		return NULL;
+	return xk_shepherd_take(driver, false);
+}
+
 bool
 xk_shepherd_handoff(struct xk_shepherd *self, enum xk_handoff_reason reason, struct xk_edge *edge)
 {
-	struct xk_shepherd *other = xk_shepherd_take(self->driver, false);
+	struct xk_shepherd *other = shepherd_take_other(self->driver);
 
 	if (other == NULL) {
 		xk_tally(&self->driver->fallbacks);
@@ -285,7 +296,7 @@ xk_shepherd_park(struct xk_shepherd *self, void (*after)(struct xk_runner *runne
 	struct xk_shepherd *other = NULL;
 
 	if (xk_on_driver(self)) {
-		other = xk_shepherd_take(driver, false);
+		other = shepherd_take_other(driver);
 		if (other == NULL) {
 			xk_tally(&driver->no_stack);
 			return false;
