@@ -167,7 +167,7 @@ topology_check_attribute(struct topology_load *load, enum topology_where where, 
 {
 	const struct topology_own *own = topology_find_own(a->name);
 	const struct xk_setting *setting = own != NULL ? &own->setting : topology_setting(load, where, a->name);
-	bool is_text = strcmp(a->name, "set") == 0 || strcmp(a->name, "protocols") == 0 || strcmp(a->name, "promise") == 0;
+	bool is_text = own != NULL && own->setting.type == XK_SETTING_STRING && (own->where & TOPOLOGY_GRAPH);
 	unsigned drawn = where == TOPOLOGY_GRAPH                   ? ATTRIBUTES_GRAPH
 			 : where & (TOPOLOGY_HOST | TOPOLOGY_LINK) ? ATTRIBUTES_NODE
 								   : ATTRIBUTES_EDGE;
