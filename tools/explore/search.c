@@ -152,11 +152,11 @@ search_check_rest(struct search_run *run, const struct net_host *host)
 	if (kernel == NULL)
 		return;
 	xk_kernel_stats(kernel, &stats);
-	if (out != 0)
-		search_break(run->outcome, "%s holds %u buffers at the end", host->topology->name, out);
 	if (stats.stacks_parked != 0)
 		search_break(run->outcome, "%s has %u shepherds that wait at the end", host->topology->name,
 			     stats.stacks_parked);
+	if (out != 0)
+		search_break(run->outcome, "%s holds %u buffers at the end", host->topology->name, out);
 }
 
 static bool
