@@ -279,7 +279,7 @@ device_arrive(void *context, const struct sim_arrival *arrival)
 	if (xk_likely(fate == XK_SIM_DELIVERED))
 		return;
 	frame->is_late = fate == XK_SIM_DELAY;
-	if (fate == XK_SIM_DAMAGE)
+	if (fate == XK_SIM_DAMAGE && frame->len > 0)
 		frame->bytes[frame->len - 1] ^= 1;
 	if (fate == XK_SIM_DOUBLE)
 		frame = device_schedule(to, device_fire, arrival->at_ns, sending);
