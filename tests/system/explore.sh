@@ -109,8 +109,8 @@ digraph mistaken {
 	traffic -> mistake; mistake -> udp; udp -> ip; ip -> vnet; vnet -> eth; vnet -> arp; arp -> eth; eth -> port;
 }
 END
-for made in 'never_freed=server holds 1 buffers at the end' 'waits_forever=server has 1 shepherds that wait at the end' \
-	'null_message=the program ended: '; do
+for made in 'never_freed=server holds 1 buffers at the end' 'waits_forever=(server has 1 shepherds that wait at the end|the program ended)' \
+	'null_message=the program ended'; do
 	xk=$build/tests/xk_mistake
 	name=${made%%=*}
 	explored "$name" 1 "broken: ${made#*=}" graphs/explore/stopwait.dot --set "graph.protocols=$work/mistake.dot" --set graph.promise= \
