@@ -124,6 +124,7 @@ device_deliver(struct sim_timer *timer)
 		sim_platform_wake(&host->memory.platform);
 }
 
+/* Lets the next event of the frame's receiver precede its arrival. */
 static void
 device_delay(struct sim_frame *frame)
 {
@@ -262,7 +263,7 @@ device_arrive(void *context, const struct sim_arrival *arrival)
 {
 	const struct device_sending *sending = context;
 	struct sim_device *to = sending->from->link->devices[arrival->station];
-	const struct xk_sim_choice choice = { XK_SIM_FRAME, 0, sending->number, XK_SIM_FATES, to->host };
+	const struct xk_sim_choice choice = { .kind = XK_SIM_FRAME, .number = sending->number, .host = to->host };
 	enum xk_sim_fate fate = arrival->lost ? XK_SIM_DELIVERED : sim_choose(to->host->sim, &choice);
 	struct sim_frame *frame;
 

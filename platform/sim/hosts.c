@@ -23,7 +23,7 @@ static struct xk_msg *
 host_buffer_new(struct xk_platform *platform)
 {
 	struct xk_sim_host *host = sim_host_of(platform);
-	const struct xk_sim_choice choice = { XK_SIM_BUFFER, 0, ++host->sim->buffers, 2, host };
+	const struct xk_sim_choice choice = { .kind = XK_SIM_BUFFER, .number = ++host->sim->buffers, .host = host };
 
 	return sim_choose(host->sim, &choice) == 0 ? memory_buffer_new(platform) : NULL;
 }
@@ -32,7 +32,7 @@ static bool
 host_stack_is_refused(struct xk_platform *platform)
 {
 	struct xk_sim_host *host = sim_host_of(platform);
-	const struct xk_sim_choice choice = { XK_SIM_STACK, 0, ++host->sim->stacks, 2, host };
+	const struct xk_sim_choice choice = { .kind = XK_SIM_STACK, .number = ++host->sim->stacks, .host = host };
 
 	return sim_choose(host->sim, &choice) != 0;
 }

@@ -227,15 +227,14 @@ enum xk_sim_fate {
 
 struct xk_sim_choice {
 	enum xk_sim_choice_kind kind;
-	unsigned place;
-	uint64_t number; /* of the frame, the event, or the buffer or stack that hosts have asked for */
-	unsigned options;
+	uint64_t number;                /* of the frame, the event, or the buffer or stack that hosts have asked for */
 	const struct xk_sim_host *host; /* NULL for XK_SIM_ORDER */
+	unsigned place;                 /* for XK_SIM_ORDER */
 };
 
 /*
- * Calls choose(context, choice) for each choice from now on; it returns the option, less than choice->options, and must
- * not change the world. NULL: the usual option everywhere. Links' own faults come from the seed as before.
+ * Calls choose(context, choice) for each choice from now on; it returns an option of the choice's kind, and must not
+ * change the world. NULL: the usual option everywhere. Links' own faults come from the seed as before.
  *
  * Unless `all`, there is no choice between orders of events at hosts which share nothing (persistent sets: Godefroid
  * 1996): an event precedes another of the same moment only if both are of one host, or of hosts on a link of more than

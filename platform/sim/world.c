@@ -73,7 +73,7 @@ static bool
 sim_choose_crash(struct xk_sim *sim, const struct sim_timer *timer)
 {
 	struct xk_sim_host *host = timer->host;
-	const struct xk_sim_choice choice = { XK_SIM_CRASH, 0, sim->events + 1, 2, host };
+	const struct xk_sim_choice choice = { .kind = XK_SIM_CRASH, .number = sim->events + 1, .host = host };
 
 	if (host == NULL || host->kernel == NULL || sim_choose(sim, &choice) == 0)
 		return false;
@@ -110,7 +110,7 @@ sim_choose_first(struct xk_sim *sim, struct sim_timer *first)
 		due[count++] = timer;
 	}
 	for (unsigned place = 1; place < count && chosen == first; place++) {
-		const struct xk_sim_choice choice = { XK_SIM_ORDER, place, sim->events + 1, 2, NULL };
+		const struct xk_sim_choice choice = { XK_SIM_ORDER, sim->events + 1, NULL, place };
 
 		if ((sim->chooses_all || sim_events_conflict(first, due[place])) && sim_choose(sim, &choice) != 0)
 			chosen = due[place];

@@ -156,20 +156,14 @@ run_check_ordered(struct run *run, struct run_user *from, struct run_user *to)
 static void
 run_check_rest(struct run *run, struct net_host *host)
 {
-	struct xk_platform *platform = xk_sim_platform(host->sim);
-	struct xk_kernel *kernel = xk_sim_kernel(host->sim);
-	unsigned out = platform->ops->buffers_out(platform);
-	struct xk_kernel_stats stats;
+	unsigned buffers, shepherds;
 
-	if (kernel == NULL)
-		return;
-	xk_kernel_stats(kernel, &stats);
-	if (out != 0)
+	net_holdings(host, &buffers, &shepherds);
+	if (buffers != 0)
 		run_fail(run, RUN_HELD, "%s holds %u buffers although nothing is in progress", host->topology->name,
-			 out);
-	if (stats.stacks_parked != 0)
-		run_fail(run, RUN_PARKED, "%s has %u shepherds that wait for ever", host->topology->name,
-			 stats.stacks_parked);
+			 buffers);
+	if (shepherds != 0)
+		run_fail(run, RUN_PARKED, "%s has %u shepherds that wait for ever", host->topology->name, shepherds);
 }
 
 /* ---- sums ---- */

@@ -154,6 +154,8 @@ expect "a list with a host that does not exist" 2 'choices: "event 3 boot nobody
 	"$xk" run graphs/explore/stopwait.dot --link sim --choices 'frame 2 lose,event 3 boot nobody'
 expect "a list that is too long" 2 'choices: more than 16 choices' \
 	"$xk" run graphs/explore/stopwait.dot --link sim --choices "$(printf 'frame 2 lose,%.0s' {1..17})"
+expect "a choice that the run does not have" 1 'the run had no choice "event 4000 boot server"' \
+	"$xk" run graphs/explore/stopwait.dot --link sim --quiet --choices 'frame 2 lose,event 4000 boot server'
 expect "choices of a graph" 2 'choices are for network files' "$xk" run graphs/stopwait.dot --choices 'frame 3 lose'
 expect "a graph is not explored" 1 'stopwait.dot' "$xk" explore graphs/stopwait.dot --quiet
 exit $((failures > 0))

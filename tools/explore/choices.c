@@ -129,10 +129,26 @@ choices_choose(void *context, const struct xk_sim_choice *made)
 {
 	struct choices_replay *replay = context;
 
-	for (unsigned i = 0; i < replay->choices->count; i++)
-		if (choice_is(&replay->choices->list[i], made)) {
-			replay->came |= UINT32_C(1) << i;
-			return replay->choices->list[i].option;
+	for (unsigned i = 0; i < replay->choices.count; i++)
+		if (choice_is(&replay->choices.list[i], made)) {
+			replay->made |= UINT32_C(1) << i;
+			return replay->choices.list[i].option;
 		}
 	return 0;
+}
+
+bool
+choices_are_made(const struct choices_replay *replay, const struct net *net, const char *program)
+{
+	bool all = true;
+
+	for (unsigned i = 0; i < replay->choices.count; i++) {
+		if ((replay->made & UINT32_C(1) << i) != 0)
+			continue;
+		fprintf(stderr, "%s: --choices: the run had no choice \"", program);
+		choice_print(&replay->choices.list[i], net, stderr);
+		fprintf(stderr, "\"\n");
+		all = false;
+	}
+	return all;
 }

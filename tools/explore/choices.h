@@ -29,9 +29,7 @@ struct choices {
 	struct choice list[CHOICES_MAX];
 };
 
-/*
- * Parses text. Returns 0, or -EINVAL with a sentence in why (CHOICES_WHY bytes suffice).
- */
+/* Parses text. Returns 0, or -EINVAL with a sentence in why (CHOICES_WHY bytes suffice). */
 int choices_parse(const char *text, const struct net *net, struct choices *choices, char *why, size_t room);
 
 /* Prints the list, as choices_parse reads it. */
@@ -47,11 +45,14 @@ choice_is(const struct choice *c, const struct xk_sim_choice *made)
 
 /* A list that is being replayed: context of choices_choose. */
 struct choices_replay {
-	const struct choices *choices;
-	uint32_t came; /* bits of those that have come */
+	struct choices choices;
+	uint32_t made; /* a bit for each choice that the run has had */
 };
 
 /* Chooses as the list says; for xk_sim_choose. */
 unsigned choices_choose(void *replay, const struct xk_sim_choice *made);
+
+/* Prints the choices that the run has not had, after `program`. Returns false if there are any. */
+bool choices_are_made(const struct choices_replay *replay, const struct net *net, const char *program);
 
 #endif

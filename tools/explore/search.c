@@ -19,9 +19,9 @@
 #include "xkernel/capture.h"
 
 enum {
-	SEARCH_STATES = 1 << 20,             /* slots of the table of states */
-	SEARCH_STEPS_MAX = 10 * 1000 * 1000, /* of a run, which never ends then */
-	SEARCH_RUN_S = 20,                   /* real time for a run, which never ends then */
+	SEARCH_STATES = 2 * SEARCH_STATES_MAX, /* slots of their table */
+	SEARCH_STEPS_MAX = 10 * 1000 * 1000,   /* of a run, which never ends then */
+	SEARCH_RUN_S = 20,                     /* real time for a run, which never ends then */
 	SEARCH_POLL_MS = 50,
 	SEARCH_FOUND = 3, /* exit status of a process that has found a broken promise */
 };
@@ -56,7 +56,7 @@ struct searcher {
 /* A run in progress. */
 struct search_run {
 	struct searcher *searcher;
-	struct choices_replay replay;
+	const struct choices *choices;
 	struct search_points *points; /* NULL: not wanted */
 	unsigned passed;              /* choices of the list that have come */
 	uint64_t steps;
@@ -88,7 +88,7 @@ static unsigned
 search_choose(void *context, const struct xk_sim_choice *made)
 {
 	struct search_run *run = context;
-	const struct choices *choices = run->replay.choices;
+	const struct choices *choices = run->choices;
 	uint32_t choose = run->searcher->options->choose;
 
 	if (run->passed < choices->count) {
@@ -144,19 +144,13 @@ search_check(struct search_run *run, bool at_end)
 static void
 search_check_rest(struct search_run *run, const struct net_host *host)
 {
-	struct xk_platform *platform = xk_sim_platform(host->sim);
-	struct xk_kernel *kernel = xk_sim_kernel(host->sim);
-	unsigned out = platform->ops->buffers_out(platform);
-	struct xk_kernel_stats stats;
+	unsigned buffers, shepherds;
 
-	if (kernel == NULL)
-		return;
-	xk_kernel_stats(kernel, &stats);
-	if (stats.stacks_parked != 0)
-		search_break(run->outcome, "%s has %u shepherds that wait at the end", host->topology->name,
-			     stats.stacks_parked);
-	if (out != 0)
-		search_break(run->outcome, "%s holds %u buffers at the end", host->topology->name, out);
+	net_holdings(host, &buffers, &shepherds);
+	if (shepherds != 0)
+		search_break(run->outcome, "%s has %u shepherds that wait at the end", host->topology->name, shepherds);
+	if (buffers != 0)
+		search_break(run->outcome, "%s holds %u buffers at the end", host->topology->name, buffers);
 }
 
 static bool
@@ -202,7 +196,7 @@ search_add_state(struct searcher *s)
 		none = 0;
 		if (atomic_load_explicit(&s->shared->states[slot], memory_order_relaxed) == hash)
 			return;
-		if (atomic_load_explicit(&s->shared->state_count, memory_order_relaxed) >= SEARCH_STATES / 2)
+		if (atomic_load_explicit(&s->shared->state_count, memory_order_relaxed) >= SEARCH_STATES_MAX)
 			return;
 		if (atomic_compare_exchange_strong(&s->shared->states[slot], &none, hash)) {
 			atomic_fetch_add(&s->shared->state_count, 1);
@@ -220,7 +214,7 @@ search_run_one(struct searcher *s, const struct choices *choices, struct search_
 	       void (*see)(void *context, const struct xk_sim_record *record), void *context,
 	       struct search_outcome *outcome)
 {
-	struct search_run run = { .searcher = s, .replay.choices = choices, .points = points, .outcome = outcome };
+	struct search_run run = { .searcher = s, .choices = choices, .points = points, .outcome = outcome };
 	struct net *net = s->net;
 	char why[PROMISE_WHY];
 
@@ -507,22 +501,6 @@ search_length(struct net *net, struct search_watch *w, int signals)
 	return 0;
 }
 
-/* Leaves out each choice without which the promise is broken as well. */
-static void
-search_shrink(struct net *net, const struct search_options *options, struct search_result *result)
-{
-	for (unsigned i = result->choices.count; i-- > 0;) {
-		struct choices fewer = result->choices;
-		struct search_outcome outcome;
-
-		memmove(&fewer.list[i], &fewer.list[i + 1], (--fewer.count - i) * sizeof(*fewer.list));
-		if (search_try(net, options, &fewer, NULL, NULL, &outcome) != 0 || !outcome.is_broken)
-			continue;
-		result->choices = fewer;
-		result->outcome = outcome;
-	}
-}
-
 int
 search(struct net *net, const struct search_options *options, int signals, struct search_result *result)
 {
@@ -538,11 +516,11 @@ search(struct net *net, const struct search_options *options, int signals, struc
 	if (options->is_shown && w.shown_ns != w.begun_ns)
 		fprintf(stderr, "\n");
 	result->states = atomic_load(&w.shared->state_count);
+	if (result->states > SEARCH_STATES_MAX) /* several processes have added the last one */
+		result->states = SEARCH_STATES_MAX;
 	for (size_t i = 0; i < SEARCH_STATES; i++)
 		result->states_hash += search_mix(1, atomic_load_explicit(&w.shared->states[i], memory_order_relaxed)) *
 				       (w.shared->states[i] != 0);
 	munmap(w.shared, sizeof(*w.shared));
-	if (result->is_found)
-		search_shrink(net, options, result);
 	return more < 0 ? more : 0;
 }

@@ -11,7 +11,7 @@
 #include "tools/explore/choices.h"
 #include "tools/net/net.h"
 
-enum { SEARCH_WHY = 240, SEARCH_JOBS_MAX = 64 };
+enum { SEARCH_WHY = 240, SEARCH_JOBS_MAX = 64, SEARCH_STATES_MAX = 1 << 19 };
 
 /* Bits of what may be chosen: of a frame's fate its number, of a kind of choices XK_SIM_FATES + its number. */
 #define SEARCH_FATE(fate) (UINT32_C(1) << (fate))
@@ -36,7 +36,7 @@ struct search_outcome {
 
 struct search_result {
 	uint64_t runs, events, elapsed_ns;
-	uint64_t states;      /* different ends of runs, by all protocols' counts */
+	uint64_t states;      /* different ends of runs, by all protocols' counts; SEARCH_STATES_MAX: or more */
 	uint64_t states_hash; /* of the set */
 	unsigned length;      /* all lists of up to so many choices were tried, if is_complete; else shorter ones */
 	double share;         /* of the lists of `length` choices, by their first choice */

@@ -82,7 +82,7 @@ static const char *const explore_events[] = {
 
 /* Prints what is unusual: frames with a fault, crashes and boots. */
 static void
-explore_tell(void *context, const struct xk_sim_record *record)
+explore_print_event(void *context, const struct xk_sim_record *record)
 {
 	(void)context;
 	if ((record->frame != NULL && record->why == NULL) || (record->frame == NULL && record->at_ns == 0))
@@ -134,7 +134,7 @@ explore_report(const struct explore *explore, struct net *net, const char *file,
 
 	if (result->is_found) {
 		printf("broken: %s\n", result->outcome.why);
-		search_try(net, &explore->search, &result->choices, explore_tell, NULL, &outcome);
+		search_try(net, &explore->search, &result->choices, explore_print_event, NULL, &outcome);
 		explore_print_replay(explore, net, file, &result->choices);
 	} else if (result->is_complete) {
 		printf("all promises hold with at most %" PRIu64 " unusual choices\n", explore->search.faults);
@@ -142,8 +142,9 @@ explore_report(const struct explore *explore, struct net *net, const char *file,
 		printf("ended before all runs were made: %.1f %% of those with %u unusual choices\n",
 		       100 * result->share, result->length);
 	}
-	printf("%" PRIu64 " runs, %" PRIu64 " events, %" PRIu64 " different ends (%016" PRIx64 "), %.1f s\n",
-	       result->runs, result->events, result->states, result->states_hash, seconds);
+	printf("%" PRIu64 " runs, %" PRIu64 " events, %s%" PRIu64 " different ends (%016" PRIx64 "), %.1f s\n",
+	       result->runs, result->events, result->states == SEARCH_STATES_MAX ? "at least " : "", result->states,
+	       result->states_hash, seconds);
 	return result->is_found ? OPTIONS_FAILURE : result->is_complete ? OPTIONS_SUCCESS : 3;
 }
 

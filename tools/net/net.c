@@ -397,6 +397,19 @@ net_free_taps(struct net_host *host)
 }
 
 void
+net_holdings(const struct net_host *host, unsigned *buffers, unsigned *shepherds)
+{
+	struct xk_platform *platform = xk_sim_platform(host->sim);
+	struct xk_kernel *kernel = xk_sim_kernel(host->sim);
+	struct xk_kernel_stats stats = { .stacks_parked = 0 };
+
+	if (kernel != NULL)
+		xk_kernel_stats(kernel, &stats);
+	*buffers = kernel == NULL ? 0 : platform->ops->buffers_out(platform);
+	*shepherds = stats.stacks_parked;
+}
+
+void
 net_stop(struct net *net)
 {
 	int err = pcapng_close(net->capture);

@@ -69,6 +69,12 @@ void net_capture_see(struct net *net, const struct xk_sim_record *record);
  */
 void net_heal(struct net *net);
 
+/*
+ * Stores what a host that is up holds: buffers, and shepherds that wait. Both are 0 if it is at rest, and if it is down.
+ * Call between steps.
+ */
+void net_holdings(const struct net_host *host, unsigned *buffers, unsigned *shepherds);
+
 /* Ends the capture, and stops the hosts that are up. net_close also does this if needed. */
 void net_stop(struct net *net);
 

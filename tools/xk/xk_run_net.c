@@ -21,8 +21,7 @@ struct run {
 	struct net net;
 	int signals;
 	unsigned steps;
-	struct choices choices;
-	struct choices_replay replay;
+	struct choices_replay replay; /* of --choices */
 };
 
 /* ---- records ---- */
@@ -419,13 +418,15 @@ run_opened(struct run *run, uint64_t until_ns)
 	if (run->options->common.pcap != NULL)
 		status = net_capture_open(&run->net, run->options->common.pcap);
 	if (status == 0) {
-		if (run->choices.count > 0)
+		if (run->replay.choices.count > 0)
 			xk_sim_choose(run->net.sim, true, choices_choose, &run->replay);
 		xk_sim_run_while(run->net.sim, until_ns, run_continues, run);
 		fflush(stdout);
 		status = run_summary(run);
 		written = run_json(run);
 		status = status != 0 ? status : written;
+		if (!choices_are_made(&run->replay, &run->net, run_program.name))
+			status = OPTIONS_FAILURE;
 	}
 	xk_sim_watch(run->net.sim, NULL, NULL);
 	journey_stop(run->net.journey);
@@ -476,12 +477,11 @@ run_network(struct run_options *options, const char *file)
 	status = host_common_take_output(&run_program, common);
 	if (status != 0)
 		return status;
-	run.replay.choices = &run.choices;
 	run.signals = pair_signals();
 	watch = watch_new(run_program.name, &run.signals, common->watchdog_ns);
 	status = net_read(&run.net, run_program.name, file, common->sets.text, common->sets.count);
 	if (status == 0 && options->choices != NULL &&
-	    choices_parse(options->choices, &run.net, &run.choices, why, sizeof(why)) != 0)
+	    choices_parse(options->choices, &run.net, &run.replay.choices, why, sizeof(why)) != 0)
 		status = options_misuse(&run_program, "--choices: %s", why);
 	if (status == 0) {
 		run.net.no_paths = common->no_paths != 0;
