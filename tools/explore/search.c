@@ -16,7 +16,6 @@
 
 #include "platform/clock.h"
 #include "tools/explore/promise.h"
-#include "xkernel/capture.h"
 
 enum {
 	SEARCH_STATES = 2 * SEARCH_STATES_MAX, /* slots of their table */
@@ -65,8 +64,9 @@ struct search_run {
 
 /* ---- choosing ---- */
 
+/* Adds a choice to those that could follow the list. */
 static void
-search_note(struct search_run *run, const struct xk_sim_choice *made, unsigned option)
+search_add_point(struct search_run *run, const struct xk_sim_choice *made, unsigned option)
 {
 	struct search_points *points = run->points;
 
@@ -83,7 +83,7 @@ search_note(struct search_run *run, const struct xk_sim_choice *made, unsigned o
 				 .number = (uint32_t)made->number };
 }
 
-/* Chooses as the list says, and notes the choices that could follow it. */
+/* Chooses as the list says, and records the choices that could follow it. */
 static unsigned
 search_choose(void *context, const struct xk_sim_choice *made)
 {
@@ -99,10 +99,10 @@ search_choose(void *context, const struct xk_sim_choice *made)
 	if (run->points == NULL)
 		return 0;
 	if (made->kind != XK_SIM_FRAME && (choose & SEARCH_KIND(made->kind)) != 0)
-		search_note(run, made, 1);
+		search_add_point(run, made, 1);
 	for (unsigned fate = XK_SIM_LOSE; made->kind == XK_SIM_FRAME && fate < XK_SIM_FATES; fate++)
 		if ((choose & SEARCH_FATE(fate)) != 0)
-			search_note(run, made, fate);
+			search_add_point(run, made, fate);
 	return 0;
 }
 
@@ -247,12 +247,12 @@ search_run_one(struct searcher *s, const struct choices *choices, struct search_
 
 /* Counts a run that was not made before. Returns whether its promises hold. */
 static bool
-search_try_next(struct searcher *s, struct search_points *points)
+search_try_next(struct searcher *s)
 {
 	struct search_job *job = s->job;
 
 	job->current = s->choices;
-	search_run_one(s, &s->choices, points, NULL, NULL, &job->outcome);
+	search_run_one(s, &s->choices, NULL, NULL, NULL, &job->outcome);
 	atomic_fetch_add_explicit(&job->runs, 1, memory_order_relaxed);
 	atomic_fetch_add_explicit(&job->events, job->outcome.events, memory_order_relaxed);
 	return !job->outcome.is_broken;
@@ -267,7 +267,7 @@ search_deeper(struct searcher *s, unsigned more)
 	bool holds = true;
 
 	if (more == 0)
-		return search_try_next(s, NULL);
+		return search_try_next(s);
 	search_run_one(s, &s->choices, points, NULL, NULL, &outcome); /* again: its promises held */
 	s->choices.count++;
 	for (size_t i = 0; i < points->count && holds; i++) {
@@ -286,7 +286,7 @@ search_part(struct searcher *s, unsigned number, unsigned length)
 	struct search_outcome outcome;
 
 	if (length == 0)
-		return number != 0 || search_try_next(s, NULL);
+		return number != 0 || search_try_next(s);
 	search_run_one(s, &s->choices, points, NULL, NULL, &outcome);
 	atomic_store(&s->job->of, points->count);
 	s->choices.count = 1;
