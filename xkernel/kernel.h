@@ -107,6 +107,12 @@ struct xk_protocol *xk_kernel_find(struct xk_kernel *kernel, const char *name);
 /* Returns the first instance, or NULL; ->next leads on, lowers before uppers. Any context. */
 struct xk_protocol *xk_kernel_first(struct xk_kernel *kernel);
 
+/*
+ * Asks all protocols for their promises (upi.h). Returns NULL, or the first broken promise, and stores its protocol. Only
+ * while the kernel does nothing, as between the steps of a simulated world.
+ */
+const char *xk_kernel_promise(struct xk_kernel *kernel, bool at_rest, struct xk_protocol **broken);
+
 /* Starts each driver on a thread of its own, and the pool. */
 int xk_kernel_start(struct xk_kernel *kernel);
 

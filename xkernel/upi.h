@@ -82,8 +82,8 @@ struct xk_protocol_ops {
 	void (*port_changed)(struct xk_protocol *self);
 	/*
 	 * Returns NULL, or a promise of the protocol that does not hold, as a sentence that stays valid until the next
-	 * call. at_rest: the network is quiet, so that nothing may be left undone. For simulated worlds (`xk explore`):
-	 * called between their steps.
+	 * call. at_rest: the network is quiet, so that nothing may be left undone. Called between the steps of simulated
+	 * worlds: by `xk explore` after each, and by the swarm and, in debug builds, `xk run`.
 	 */
 	const char *(*promise)(struct xk_protocol *self, bool at_rest);
 	/*

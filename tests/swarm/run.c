@@ -15,8 +15,8 @@
 #include <string.h>
 
 const char *const run_verdict_names[RUN_VERDICTS] = {
-	"good",   "corrupt", "duplicated", "misdirected", "leaked",  "held",   "stuck",
-	"parked", "busy",    "unknown",    "idle",        "refused", "caught",
+	"good",  "promise", "corrupt", "duplicated", "misdirected", "leaked",
+	"stuck", "busy",    "unknown", "idle",       "refused",     "caught",
 };
 
 enum {
@@ -204,6 +204,8 @@ run_goes_on(void *context)
 {
 	struct run *run = context;
 
+	if (XK_IS_DEBUG)
+		run_check_promises(run, false);
 	return ++run->steps < run->steps_max;
 }
 

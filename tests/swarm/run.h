@@ -9,13 +9,12 @@
 /* Kinds of failures. */
 enum run_verdict {
 	RUN_GOOD,
+	RUN_PROMISE, /* of a protocol; or something is left, or waits for ever, at rest */
 	RUN_CORRUPT,
 	RUN_DUPLICATED,
 	RUN_MISDIRECTED,
 	RUN_LEAKED,
-	RUN_HELD,
 	RUN_STUCK,
-	RUN_PARKED,  /* a shepherd waits for ever */
 	RUN_BUSY,    /* something never stops */
 	RUN_UNKNOWN, /* messages neither delivered nor dropped by name */
 	RUN_IDLE,    /* faults were requested, but none happened */

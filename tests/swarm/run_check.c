@@ -152,20 +152,6 @@ run_check_ordered(struct run *run, struct run_user *from, struct run_user *to)
 		run_check_delivered(run, from, to);
 }
 
-/* Checks that nothing is held and nothing waits. */
-static void
-run_check_rest(struct run *run, struct net_host *host)
-{
-	unsigned buffers, shepherds;
-
-	net_holdings(host, &buffers, &shepherds);
-	if (buffers != 0)
-		run_fail(run, RUN_HELD, "%s holds %u buffers although nothing is in progress", host->topology->name,
-			 buffers);
-	if (shepherds != 0)
-		run_fail(run, RUN_PARKED, "%s has %u shepherds that wait for ever", host->topology->name, shepherds);
-}
-
 /* ---- sums ---- */
 
 static void
@@ -253,8 +239,7 @@ run_end(struct run *run)
 	run_tally_links(run, &counts);
 	if (run->result->verdict != RUN_GOOD)
 		return;
-	for (unsigned i = 0; i < run->plan->hosts; i++)
-		run_check_rest(run, &run->net.hosts[i]);
+	run_check_promises(run, true);
 	if (!run->plan->misled)
 		run_for_each_pair(run, run_check_ordered);
 	run_check_sums(run, &counts);

@@ -97,8 +97,6 @@ run_check_user(struct run *run, const struct run_user *user, const struct xk_pro
 	if (plan_has(run->plan->scenario, "bid") && !run->plan->crowded && run_counter(p, "old_incarnation") != 0)
 		run_fail(run, RUN_DUPLICATED, "%s.%s received %llu messages of an ended boot", host, p->name,
 			 (unsigned long long)run_counter(p, "old_incarnation"));
-	if (report.broken != 0)
-		run_fail(run, RUN_DUPLICATED, "%s.%s: %s", host, p->name, report.first);
 }
 
 struct xk_protocol *
@@ -107,6 +105,15 @@ run_protocol(const struct run *run, const struct run_user *user)
 	struct xk_kernel *kernel = xk_sim_kernel(user->host->sim);
 
 	return kernel == NULL ? NULL : xk_kernel_find(kernel, run->plan->scenario->traffics[user->n]);
+}
+
+void
+run_check_promises(struct run *run, bool at_rest)
+{
+	char why[NET_PROMISE];
+
+	if (net_promise(&run->net, at_rest, why) != NULL)
+		run_fail(run, RUN_PROMISE, "%s", why);
 }
 
 void
@@ -122,6 +129,7 @@ run_harvest(struct run *run, struct net_host *host)
 	for (unsigned i = 0; i < run->user_count; i++)
 		if (run->users[i].host == host)
 			run_check_user(run, &run->users[i], run_protocol(run, &run->users[i]));
+	run_check_promises(run, false);
 	xk_kernel_stats(kernel, &stats);
 	for (unsigned i = 0; i < XK_HANDOFF_REASONS; i++)
 		run->tally->handoffs += stats.handoffs[i];

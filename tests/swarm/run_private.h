@@ -65,6 +65,9 @@ bool run_is(const struct xk_protocol *p, const char *type);
 /* Returns a user's traffic in the current boot of its host; NULL: the host is down. */
 struct xk_protocol *run_protocol(const struct run *run, const struct run_user *user);
 
+/* Asks all protocols for their promises. at_rest: nothing is in flight any more. */
+void run_check_promises(struct run *run, bool at_rest);
+
 /* Adds up the counts of host's kernel and checks its users' guarantees, at the end of a boot or of the run. */
 void run_harvest(struct run *run, struct net_host *host);
 

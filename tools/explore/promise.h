@@ -10,11 +10,9 @@
 #ifndef EXPLORE_PROMISE_H
 #define EXPLORE_PROMISE_H
 
-#include <stddef.h>
+#include "tools/net/net.h"
 
-struct net;
-
-enum { PROMISE_WHY = 200 };
+enum { PROMISE_WHY = NET_PROMISE };
 
 /*
  * Checks the network's promises: that they can be read and, if the world is there, that they hold. Returns NULL, or what

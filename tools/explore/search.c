@@ -123,34 +123,12 @@ search_break(struct search_outcome *outcome, const char *format, ...)
 
 /* Asks all protocols for their promises. */
 static void
-search_check(struct search_run *run, bool at_end)
+search_check(struct search_run *run, bool at_rest)
 {
-	const struct net *net = run->searcher->net;
+	char why[NET_PROMISE];
 
-	for (unsigned i = 0; i < net->topology->host_count; i++) {
-		struct xk_kernel *kernel = xk_sim_kernel(net->hosts[i].sim);
-		struct xk_protocol *p = kernel == NULL ? NULL : xk_kernel_first(kernel);
-
-		for (; p != NULL; p = p->next) {
-			const char *why = p->type->ops->promise == NULL ? NULL : p->type->ops->promise(p, at_end);
-
-			if (why != NULL)
-				search_break(run->outcome, "%s.%s: %s", net->topology->hosts[i].name, p->name, why);
-		}
-	}
-}
-
-/* Checks that nothing is held, and that nothing waits, at the end. */
-static void
-search_check_rest(struct search_run *run, const struct net_host *host)
-{
-	unsigned buffers, shepherds;
-
-	net_holdings(host, &buffers, &shepherds);
-	if (shepherds != 0)
-		search_break(run->outcome, "%s has %u shepherds that wait at the end", host->topology->name, shepherds);
-	if (buffers != 0)
-		search_break(run->outcome, "%s holds %u buffers at the end", host->topology->name, buffers);
+	if (net_promise(run->searcher->net, at_rest, why) != NULL)
+		search_break(run->outcome, "%s", why);
 }
 
 static bool
@@ -228,8 +206,6 @@ search_run_one(struct searcher *s, const struct choices *choices, struct search_
 		xk_sim_watch(net->sim, see, context);
 		xk_sim_choose(net->sim, s->options->all, search_choose, &run);
 		xk_sim_run_while(net->sim, s->options->until_ns, search_continues, &run);
-		for (unsigned i = 0; i < net->topology->host_count && !outcome->is_broken; i++)
-			search_check_rest(&run, &net->hosts[i]);
 		if (!outcome->is_broken)
 			search_check(&run, true);
 		if (!outcome->is_broken && promise_check(net, why) != NULL)

@@ -396,17 +396,40 @@ net_free_taps(struct net_host *host)
 	}
 }
 
-void
-net_holdings(const struct net_host *host, unsigned *buffers, unsigned *shepherds)
+/* Checks what a host holds at rest. */
+static const char *
+net_promise_rest(const struct net_host *host, struct xk_kernel *kernel, char why[NET_PROMISE])
 {
 	struct xk_platform *platform = xk_sim_platform(host->sim);
-	struct xk_kernel *kernel = xk_sim_kernel(host->sim);
-	struct xk_kernel_stats stats = { .stacks_parked = 0 };
+	unsigned buffers = platform->ops->buffers_out(platform);
+	struct xk_kernel_stats stats;
 
-	if (kernel != NULL)
-		xk_kernel_stats(kernel, &stats);
-	*buffers = kernel == NULL ? 0 : platform->ops->buffers_out(platform);
-	*shepherds = stats.stacks_parked;
+	xk_kernel_stats(kernel, &stats);
+	if (stats.stacks_parked != 0)
+		snprintf(why, NET_PROMISE, "%s has %u shepherds that wait at the end", host->topology->name,
+			 stats.stacks_parked);
+	else if (buffers != 0)
+		snprintf(why, NET_PROMISE, "%s holds %u buffers at the end", host->topology->name, buffers);
+	return stats.stacks_parked != 0 || buffers != 0 ? why : NULL;
+}
+
+const char *
+net_promise(const struct net *net, bool at_rest, char why[NET_PROMISE])
+{
+	for (unsigned i = 0; i < net->topology->host_count; i++) {
+		const struct net_host *host = &net->hosts[i];
+		struct xk_kernel *kernel = xk_sim_kernel(host->sim);
+		struct xk_protocol *p;
+		const char *broken = kernel == NULL ? NULL : xk_kernel_promise(kernel, at_rest, &p);
+
+		if (broken != NULL) {
+			snprintf(why, NET_PROMISE, "%s.%s: %s", host->topology->name, p->name, broken);
+			return why;
+		}
+		if (at_rest && kernel != NULL && net_promise_rest(host, kernel, why) != NULL)
+			return why;
+	}
+	return NULL;
 }
 
 void

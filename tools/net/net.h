@@ -69,11 +69,13 @@ void net_capture_see(struct net *net, const struct xk_sim_record *record);
  */
 void net_heal(struct net *net);
 
+enum { NET_PROMISE = 240 /* bytes of a sentence */ };
+
 /*
- * Stores what a host that is up holds: buffers, and shepherds that wait. Both are 0 if it is at rest, and if it is down.
- * Call between steps.
+ * Asks the protocols of all hosts for their promises (upi.h). at_rest: the hosts must also hold no buffer, and no
+ * shepherd may wait. Returns NULL, or what is broken, as a sentence in why. Call between steps.
  */
-void net_holdings(const struct net_host *host, unsigned *buffers, unsigned *shepherds);
+const char *net_promise(const struct net *net, bool at_rest, char why[NET_PROMISE]);
 
 /* Ends the capture, and stops the hosts that are up. net_close also does this if needed. */
 void net_stop(struct net *net);

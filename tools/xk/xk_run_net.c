@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "tools/explore/choices.h"
+#include "tools/explore/promise.h"
 #include "tools/host/host_pair.h"
 #include "tools/host/watch.h"
 #include "tools/journey/journey.h"
@@ -21,6 +22,7 @@ struct run {
 	struct net net;
 	int signals;
 	unsigned steps;
+	bool is_broken;               /* a protocol's promise */
 	struct choices_replay replay; /* of --choices */
 };
 
@@ -399,12 +401,28 @@ run_json(struct run *run)
 
 enum { RUN_POLL_STEPS = 1 << 10 /* number of the world's steps between two polls for signals */ };
 
+/* Asks for promises, as a search does. The first broken one is reported; the run goes on. */
+static void
+run_check(struct run *run, bool at_rest)
+{
+	char why[NET_PROMISE];
+
+	if (run->is_broken)
+		return;
+	if (net_promise(&run->net, at_rest, why) == NULL && (!at_rest || promise_check(&run->net, why) == NULL))
+		return;
+	run->is_broken = true;
+	fprintf(stderr, "%s: broken: %s\n", run_program.name, why);
+}
+
 static bool
 run_continues(void *context)
 {
 	struct run *run = context;
 	struct pollfd polls = { .fd = run->signals, .events = POLLIN };
 
+	if (XK_IS_DEBUG || run->replay.choices.count > 0)
+		run_check(run, false);
 	return ++run->steps % RUN_POLL_STEPS != 0 || poll(&polls, 1, 0) <= 0;
 }
 
@@ -421,11 +439,13 @@ run_opened(struct run *run, uint64_t until_ns)
 		if (run->replay.choices.count > 0)
 			xk_sim_choose(run->net.sim, true, choices_choose, &run->replay);
 		xk_sim_run_while(run->net.sim, until_ns, run_continues, run);
+		if (run->replay.choices.count > 0)
+			run_check(run, true);
 		fflush(stdout);
 		status = run_summary(run);
 		written = run_json(run);
 		status = status != 0 ? status : written;
-		if (!choices_are_made(&run->replay, &run->net, run_program.name))
+		if (!choices_are_made(&run->replay, &run->net, run_program.name) || run->is_broken)
 			status = OPTIONS_FAILURE;
 	}
 	xk_sim_watch(run->net.sim, NULL, NULL);

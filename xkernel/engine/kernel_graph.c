@@ -323,6 +323,18 @@ xk_kernel_first(struct xk_kernel *kernel)
 	return kernel->protocols;
 }
 
+const char *
+xk_kernel_promise(struct xk_kernel *kernel, bool at_rest, struct xk_protocol **broken)
+{
+	const char *why = NULL;
+
+	for (struct xk_protocol *p = xk_kernel_first(kernel); p != NULL && why == NULL; p = p->next) {
+		*broken = p;
+		why = p->type->ops->promise == NULL ? NULL : p->type->ops->promise(p, at_rest);
+	}
+	return why;
+}
+
 struct xk_protocol *
 xk_kernel_find(struct xk_kernel *kernel, const char *name)
 {
