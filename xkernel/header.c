@@ -155,6 +155,15 @@ header_add_value(struct header_text *text, const struct xk_field *field, uint64_
 }
 
 char *
+xk_field_print(const struct xk_field *field, uint64_t value, char *text, size_t room)
+{
+	if (room > 0)
+		text[0] = '\0';
+	header_add_value(&(struct header_text){ text, room }, field, value);
+	return text;
+}
+
+char *
 xk_header_print(const struct xk_protocol_type *type, const uint8_t *p, size_t len, char *text, size_t room)
 {
 	struct header_text to = { text, room };

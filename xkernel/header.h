@@ -453,6 +453,9 @@ void xk_format_init(struct xk_format *format, const struct xk_protocol_type *typ
  */
 char *xk_header_print(const struct xk_protocol_type *type, const uint8_t *p, size_t len, char *text, size_t room);
 
+/* Prints " VALUE" as xk_header_print does: by its name, or as the field's `print` says. Returns text. Any context. */
+char *xk_field_print(const struct xk_field *field, uint64_t value, char *text, size_t room);
+
 /* Returns the value of the field that begins at bit `at` of p. */
 uint64_t xk_field_load(const struct xk_field *field, const uint8_t *p, size_t at);
 

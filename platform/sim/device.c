@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "platform/sim/link_private.h"
 #include "platform/sim/sim_private.h"
 
 struct device_port {
@@ -251,40 +252,124 @@ device_schedule(struct sim_device *device, void (*fire)(struct sim_timer *timer)
 	return frame;
 }
 
-static const char *const device_fates[XK_SIM_FATES] = {
-	[XK_SIM_LOSE] = "loss",
-	[XK_SIM_DOUBLE] = "duplicate",
-	[XK_SIM_DELAY] = "reorder",
-	[XK_SIM_DAMAGE] = "corrupt",
+/* What happens to a frame at a receiver. */
+struct device_fate {
+	bool is_lost, is_behind, is_doubled; /* is_behind: the receiver's next event */
+	uint64_t late_ns, second_ns;         /* second_ns: how much later the second copy arrives */
+	size_t offset;
+	uint8_t flip[2];
+	unsigned happened; /* enum link_fault_bits */
 };
+
+/* Stores what the link's own faults do to a frame, as options of the choice. Returns how many there are. */
+static unsigned
+device_drawn(const struct sim_arrival *arrival, uint64_t drawn[XK_SIM_FATES_MAX])
+{
+	uint16_t bits = (uint16_t)(arrival->flip[0] << 8 | arrival->flip[1]);
+	unsigned count = 0;
+
+	if (arrival->lost)
+		drawn[count++] = XK_SIM_LOSE;
+	else if (arrival->is_second) /* its bytes are those of the first */
+		drawn[count++] = xk_sim_fate_by(XK_SIM_DOUBLE, arrival->late_ns);
+	else if (bits != 0)
+		drawn[count++] = xk_sim_fate_by(XK_SIM_DAMAGE, xk_sim_damage(arrival->offset, bits));
+	if (!arrival->is_second && arrival->late_ns != 0)
+		drawn[count++] = xk_sim_fate_by(XK_SIM_DELAY, arrival->late_ns);
+	return count;
+}
+
+/* Adds an option of the choice to the frame's fate. */
+static void
+device_add_fate(struct device_fate *fate, uint64_t option, size_t len)
+{
+	uint64_t amount = option >> 8;
+
+	switch ((enum xk_sim_fate)(option & 0xff)) {
+	case XK_SIM_LOSE:
+		fate->is_lost = true;
+		break;
+	case XK_SIM_DOUBLE:
+		fate->is_doubled = true;
+		fate->second_ns = amount;
+		break;
+	case XK_SIM_DELAY:
+		fate->happened |= LINK_REORDER;
+		fate->is_behind = amount == 0;
+		fate->late_ns = amount;
+		break;
+	case XK_SIM_DAMAGE:
+		fate->happened |= LINK_CORRUPT;
+		fate->offset = amount == 0 ? len - 1 : (size_t)(amount >> 16);
+		fate->flip[0] = amount == 0 ? 1 : (uint8_t)(amount >> 8);
+		fate->flip[1] = (uint8_t)amount;
+		break;
+	default:
+		break;
+	}
+}
+
+/*
+ * Asks for the fates of a frame. Those that the link has drawn happen anyway: a loss and a second copy are only told of,
+ * and get no others.
+ */
+static void
+device_choose(struct sim_device *to, const struct device_sending *sending, const struct sim_arrival *arrival,
+	      struct device_fate *fate)
+{
+	struct xk_sim *sim = to->host->sim;
+	struct xk_sim_choice choice = { .kind = XK_SIM_FRAME, .number = sending->number, .host = to->host };
+	uint64_t drawn[XK_SIM_FATES_MAX] = { 0 }, option;
+	unsigned count = device_drawn(arrival, drawn);
+
+	for (; choice.place < XK_SIM_FATES_MAX; choice.place++) {
+		choice.drawn = drawn[choice.place];
+		option = sim_choose(sim, &choice);
+		if (option != 0 && !arrival->lost && !arrival->is_second)
+			device_add_fate(fate, option, sending->len);
+		else if (choice.place >= count)
+			break;
+	}
+}
+
+/* Schedules a copy of the frame for its receiver. */
+static struct sim_frame *
+device_copy(struct sim_device *to, const struct device_sending *sending, const struct sim_arrival *arrival,
+	    const struct device_fate *fate, uint64_t late_ns)
+{
+	uint64_t at_ns = late_ns > UINT64_MAX - arrival->at_ns ? UINT64_MAX : arrival->at_ns + late_ns;
+	struct sim_frame *frame = device_schedule(to, device_fire, at_ns, sending);
+
+	for (size_t i = 0; i < 2; i++) {
+		if (arrival->offset + i < frame->len)
+			frame->bytes[arrival->offset + i] ^= arrival->flip[i];
+		if (fate->offset < frame->len && fate->offset + i < frame->len)
+			frame->bytes[fate->offset + i] ^= fate->flip[i];
+	}
+	return frame;
+}
 
 static void
 device_arrive(void *context, const struct sim_arrival *arrival)
 {
 	const struct device_sending *sending = context;
 	struct sim_device *to = sending->from->link->devices[arrival->station];
-	const struct xk_sim_choice choice = { .kind = XK_SIM_FRAME, .number = sending->number, .host = to->host };
-	enum xk_sim_fate fate = arrival->lost ? XK_SIM_DELIVERED : sim_choose(to->host->sim, &choice);
+	struct device_fate fate = { .is_lost = false };
 	struct sim_frame *frame;
 
-	if (arrival->lost || fate == XK_SIM_LOSE) {
+	if (xk_unlikely(to->host->sim->choose != NULL) && (!arrival->lost || strcmp(arrival->fault, "loss") == 0))
+		device_choose(to, sending, arrival, &fate);
+	if (arrival->lost || fate.is_lost) {
 		device_record(to, XK_SIM_LOST, sending->number, sending->bytes, sending->len,
-			      fate == XK_SIM_LOSE ? device_fates[fate] : arrival->fault);
+			      arrival->lost ? arrival->fault : "loss");
 		return;
 	}
-	frame = device_schedule(to, device_fire, arrival->at_ns, sending);
-	frame->fault = arrival->fault;
-	for (size_t i = 0; i < 2; i++)
-		if (arrival->offset + i < frame->len)
-			frame->bytes[arrival->offset + i] ^= arrival->flip[i];
-	if (xk_likely(fate == XK_SIM_DELIVERED))
-		return;
-	frame->is_late = fate == XK_SIM_DELAY;
-	if (fate == XK_SIM_DAMAGE && frame->len > 0)
-		frame->bytes[frame->len - 1] ^= 1;
-	if (fate == XK_SIM_DOUBLE)
-		frame = device_schedule(to, device_fire, arrival->at_ns, sending);
-	frame->fault = device_fates[fate];
+	frame = device_copy(to, sending, arrival, &fate, fate.late_ns);
+	frame->is_late = fate.is_behind;
+	frame->fault = fate.happened == 0 ? arrival->fault : link_fault_names[fate.happened];
+	if (fate.is_doubled)
+		device_copy(to, sending, arrival, &fate, fate.second_ns)->fault =
+			link_fault_names[(fate.happened & LINK_CORRUPT) | LINK_DUPLICATE];
 }
 
 /* Sends a frame that was waiting for the link, unless its host has gone down. */

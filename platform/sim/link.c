@@ -214,9 +214,7 @@ sim_link_counts_of(const struct sim_link *link)
 
 /* ---- faults ---- */
 
-enum link_fault_bits { LINK_CORRUPT = 1 << 0, LINK_REORDER = 1 << 1, LINK_DUPLICATE = 1 << 2 };
-
-static const char *const link_fault_names[] = {
+const char *const link_fault_names[] = {
 	[0] = NULL,
 	[LINK_CORRUPT] = "corrupt",
 	[LINK_REORDER] = "reorder",
@@ -235,9 +233,14 @@ link_lose(const struct link_frame *frame, unsigned to, uint64_t at_ns, const cha
 	frame->arrive(frame->context, &arrival);
 }
 
+/* Delivers the frame, or a second copy of it, late_ns after at_ns. */
 static void
-link_deliver(const struct link_frame *frame, struct sim_arrival *arrival, unsigned happened)
+link_deliver(const struct link_frame *frame, struct sim_arrival *arrival, unsigned happened, uint64_t at_ns,
+	     uint64_t late_ns)
 {
+	arrival->at_ns = link_after(at_ns, late_ns);
+	arrival->late_ns = late_ns;
+	arrival->is_second = (happened & LINK_DUPLICATE) != 0;
 	arrival->fault = link_fault_names[happened];
 	frame->link->counts.delivered++;
 	frame->arrive(frame->context, arrival);
@@ -276,13 +279,11 @@ link_corrupt(struct sim_link *link, size_t len, struct sim_arrival *arrival)
 	arrival->flip[1] = (uint8_t)span;
 }
 
-/* Returns the arrival time of a reordered or second frame that would normally arrive at at_ns. */
+/* Returns how much later a reordered or second frame arrives. */
 static uint64_t
-link_late(struct sim_link *link, uint64_t at_ns)
+link_late(struct sim_link *link)
 {
-	if (link->config.reorder_ns == 0)
-		return at_ns;
-	return link_after(at_ns, 1 + sim_random_below(&link->random, link->config.reorder_ns));
+	return link->config.reorder_ns == 0 ? 0 : 1 + sim_random_below(&link->random, link->config.reorder_ns);
 }
 
 /* Delivers the frame to station `to` at at_ns, with randomly drawn faults. */
@@ -290,12 +291,12 @@ static void
 link_fault(const struct link_frame *frame, unsigned to, uint64_t at_ns)
 {
 	struct sim_link *link = frame->link;
-	struct sim_arrival arrival = { .station = to, .at_ns = at_ns };
+	struct sim_arrival arrival = { .station = to };
 	unsigned happened = 0;
 	bool duplicate;
 
 	if (xk_likely(!link->faulty)) {
-		link_deliver(frame, &arrival, 0);
+		link_deliver(frame, &arrival, 0, at_ns, 0);
 		return;
 	}
 	if (link_loses(link, &link->stations[to])) {
@@ -310,15 +311,13 @@ link_fault(const struct link_frame *frame, unsigned to, uint64_t at_ns)
 	duplicate = sim_random_hits(&link->random, link->config.duplicate);
 	if (sim_random_hits(&link->random, link->config.reorder)) {
 		link->counts.reorder++;
-		arrival.at_ns = link_late(link, at_ns);
-		link_deliver(frame, &arrival, happened | LINK_REORDER);
+		link_deliver(frame, &arrival, happened | LINK_REORDER, at_ns, link_late(link));
 	} else {
-		link_deliver(frame, &arrival, happened);
+		link_deliver(frame, &arrival, happened, at_ns, 0);
 	}
 	if (duplicate) {
 		link->counts.duplicate++;
-		arrival.at_ns = link_late(link, at_ns);
-		link_deliver(frame, &arrival, happened | LINK_DUPLICATE);
+		link_deliver(frame, &arrival, happened | LINK_DUPLICATE, at_ns, link_late(link));
 	}
 }
 

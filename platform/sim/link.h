@@ -151,6 +151,8 @@ struct sim_arrival {
 	 */
 	const char *fault;
 	bool lost;
+	bool is_second;   /* copy of the frame */
+	uint64_t late_ns; /* at_ns is so much later than without a fault */
 	/* Bits to flip: at most 15 from first to last, so that the Internet checksum always detects the change. */
 	size_t offset;
 	uint8_t flip[2]; /* XORed into the bytes at offset and offset + 1; 0 for a byte past the end */

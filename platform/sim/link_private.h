@@ -4,6 +4,11 @@
 
 #include "platform/sim/link.h"
 
+/* The faults of a frame that arrives, and their names, by the sum of their bits. */
+enum link_fault_bits { LINK_CORRUPT = 1 << 0, LINK_REORDER = 1 << 1, LINK_DUPLICATE = 1 << 2 };
+
+extern const char *const link_fault_names[];
+
 /* Returns the time that `bytes` bytes take. */
 uint64_t link_bytes_ns(const struct sim_link_config *config, uint64_t bytes);
 

@@ -220,27 +220,45 @@ enum xk_sim_fate {
 	XK_SIM_DELIVERED,
 	XK_SIM_LOSE,
 	XK_SIM_DOUBLE, /* arrives twice */
-	XK_SIM_DELAY,  /* arrives behind the event that would have been next */
-	XK_SIM_DAMAGE, /* a bit in the frame's last byte is flipped */
+	XK_SIM_DELAY,  /* arrives behind the receiver's next event, or by the amount of nanoseconds later */
+	XK_SIM_DAMAGE, /* a bit in the frame's last byte is flipped, or those of xk_sim_damage */
 	XK_SIM_FATES
 };
+
+/* Returns the option of a fate with an amount: of XK_SIM_DOUBLE, the nanoseconds after which the second copy follows. */
+static inline uint64_t
+xk_sim_fate_by(enum xk_sim_fate fate, uint64_t amount)
+{
+	return amount << 8 | fate;
+}
+
+/* Returns the amount of XK_SIM_DAMAGE that flips bits of two bytes, from offset on. */
+static inline uint64_t
+xk_sim_damage(size_t offset, uint16_t bits)
+{
+	return (uint64_t)offset << 16 | bits;
+}
+
+enum { XK_SIM_FATES_MAX = 3 /* of one frame: of its bytes, its time, and a second copy */ };
 
 struct xk_sim_choice {
 	enum xk_sim_choice_kind kind;
 	uint64_t number;                /* of the frame, the event, or the buffer or stack that hosts have asked for */
 	const struct xk_sim_host *host; /* NULL for XK_SIM_ORDER */
-	unsigned place;                 /* for XK_SIM_ORDER */
+	unsigned place;                 /* for XK_SIM_ORDER; of a frame: number of its fates that were chosen before */
+	uint64_t drawn;                 /* of a frame: what happens if 0 is chosen, from the link's own faults */
 };
 
 /*
  * Calls choose(context, choice) for each choice from now on; it returns an option of the choice's kind, and must not
- * change the world. NULL: the usual option everywhere. Links' own faults come from the seed as before.
+ * change the world. NULL: the usual option everywhere. Links' own faults come from the seed as before. A frame that has
+ * a fate may have a further one, up to XK_SIM_FATES_MAX.
  *
  * Unless `all`, there is no choice between orders of events at hosts which share nothing (persistent sets: Godefroid
  * 1996): an event precedes another of the same moment only if both are of one host, or of hosts on a link of more than
  * two.
  */
-void xk_sim_choose(struct xk_sim *sim, bool all, unsigned (*choose)(void *context, const struct xk_sim_choice *choice),
+void xk_sim_choose(struct xk_sim *sim, bool all, uint64_t (*choose)(void *context, const struct xk_sim_choice *choice),
 		   void *context);
 
 /* Returns the number of events so far: arrivals of frames, ends of waits, and acts. */

@@ -71,7 +71,7 @@ struct xk_sim {
 	struct xk_sim_link *links, **links_last;
 	void (*see)(void *context, const struct xk_sim_record *record);
 	void *see_context;
-	unsigned (*choose)(void *context, const struct xk_sim_choice *choice); /* NULL: the usual options */
+	uint64_t (*choose)(void *context, const struct xk_sim_choice *choice); /* NULL: the usual options */
 	void *choose_context;
 	bool chooses_all;
 	unsigned leaked;               /* buffers, of hosts that were chosen to crash */
@@ -108,7 +108,7 @@ sim_count_step(struct xk_sim *sim)
 }
 
 /* Returns the option chosen; 0 if nobody chooses. */
-static inline unsigned
+static inline uint64_t
 sim_choose(struct xk_sim *sim, const struct xk_sim_choice *choice)
 {
 	return xk_likely(sim->choose == NULL) ? 0 : sim->choose(sim->choose_context, choice);

@@ -54,7 +54,7 @@ sim_is_quiet_until(struct xk_sim *sim, uint64_t at_ns)
 /* ---- choices ---- */
 
 void
-xk_sim_choose(struct xk_sim *sim, bool all, unsigned (*choose)(void *context, const struct xk_sim_choice *choice),
+xk_sim_choose(struct xk_sim *sim, bool all, uint64_t (*choose)(void *context, const struct xk_sim_choice *choice),
 	      void *context)
 {
 	sim->choose = choose;
@@ -110,7 +110,7 @@ sim_choose_first(struct xk_sim *sim, struct sim_timer *first)
 		due[count++] = timer;
 	}
 	for (unsigned place = 1; place < count && chosen == first; place++) {
-		const struct xk_sim_choice choice = { XK_SIM_ORDER, sim->events + 1, NULL, place };
+		const struct xk_sim_choice choice = { XK_SIM_ORDER, sim->events + 1, NULL, place, 0 };
 
 		if ((sim->chooses_all || sim_events_conflict(first, due[place])) && sim_choose(sim, &choice) != 0)
 			chosen = due[place];

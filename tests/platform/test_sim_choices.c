@@ -4,10 +4,11 @@
 /* Makes one choice other than the usual one. */
 struct chooser {
 	struct xk_sim_choice choice; /* host is not compared */
-	unsigned option, made;
+	uint64_t option;
+	unsigned made;
 };
 
-static unsigned
+static uint64_t
 choose(void *context, const struct xk_sim_choice *choice)
 {
 	struct chooser *chooser = context;

@@ -21,6 +21,13 @@ ends() {
 	grep -oE '^[0-9]+ runs, [0-9]+ events, [0-9]+ different ends \([0-9a-f]+\)' "$work/$1.out"
 }
 
+# run_case FILE: makes the run of a case.
+run_case() {
+	local command
+	command=$(sed -n 's/^xk explore //p' "$1")
+	eval "limited 120 \"\$xk\" explore $command"
+}
+
 # ---- promises that hold ----
 
 # Each network names its search; GM, AM and CHAN leave damage to the link's checksum.
@@ -82,7 +89,8 @@ check "wire: pruning leaves orders out" "$(ends "wire "), $(ends "wire --all-ord
 
 unreliable=(graphs/explore/stopwait.dot --set graph.protocols=traffic.dot --set graph.promise=)
 explored duplicate 1 'broken: server.traffic: duplicate: from 10.77.0.1' "${unreliable[@]}" --set graph.traffic.promise=once --faults 2
-check "duplicate: its story" "$(cat "$work/duplicate.out")" printed duplicate.out 'frame 3 \([0-9]+ bytes\) arrives at server: duplicate'
+check "duplicate: its story" "$(cat "$work/duplicate.out")" printed duplicate.out \
+	'^  event +9 +0\.001344400  server: frame 3 arrives a second time \(traffic; 106 bytes\)$'
 explored gap 1 "^replay: .*--choices 'frame 3 at server lose'" "${unreliable[@]}" --set graph.traffic.promise=ordered --faults 2
 choices=$(sed -n "s/^replay: .*--choices '\(.*\)'/\1/p" "$work/duplicate.out")
 for each in "$build" build; do
@@ -100,6 +108,59 @@ limited 60 "$xk" run graphs/explore/stopwait.dot --link sim --quiet --choices 'e
 	>"$work/two.out" 2>"$work/two.err"
 check "choices of a list are made: a boot" "$(cat "$work/two.err")" printed two.err '^boots +1 +2$'
 check "... and a loss" "$(cat "$work/two.err")" printed two.err '^sent +1[1-9]$'
+
+# ---- what is found: shrunk, as a case, as a page; where it happens ----
+
+explored shrunk 1 "--choices 'frame 3 at server double'" "${unreliable[@]}" --set graph.traffic.promise=once --save "$work/found.case" \
+	--journey "$work/found.html" --choices 'frame 2 at client delay, frame 3 at server double, frame 4 at server lose'
+check "--save: the story" "$(cat "$work/found.case")" printed found.case '^#   event +9 .* server: frame 3 arrives a second time'
+run_case "$work/found.case" >"$work/again.out" 2>&1
+check "... and the command" "$(cat "$work/found.case" "$work/again.out")" printed again.out '^broken: server.traffic: duplicate'
+check "--journey: a page of both hosts" "$(ls -l "$work/found.html")" grep -q '"name":"server"' "$work/found.html"
+explored 'a list that holds' 0 '^all promises hold in this run: [0-9]+ events' graphs/explore/stopwait.dot \
+	--choices 'frame 3 at server lose, event 12 boot server'
+explored 'words' 1 'server: frame 3 is lost \(traffic; ip: flags more; 1514 bytes\)' graphs/explore/fragments.dot --until 120s \
+	--set 'graph.promise=server.traffic.received == 2' --choose loss
+explored 'refused' 1 'client gets no buffer' graphs/explore/stopwait.dot --choose memory \
+	--set 'graph.promise=client.stopwait.retransmitted == 0'
+stops=(run "${unreliable[@]}" --link sim --until 10s --choices 'frame 3 at server double' --set graph.traffic.promise=once)
+tests/system/stopped.py "$xk" "${stops[@]}" --stop-at 9 >"$work/stopped.out" 2>"$work/stopped.err"
+check "--stop-at: before event 9" "$(cat "$work/stopped.err")" printed stopped.err 'stops before event 9, after 0\.001344400 s'
+check "... the frame has arrived once" "$(cat "$work/stopped.out")" \
+	[ "$(sed '/^stopped/,$d' "$work/stopped.out" | grep -c 'server arrived .* 106 bytes')" -eq 1 ]
+tests/system/stopped.py "$xk" "${stops[@]}" --quiet --back 2 >"$work/back.out" 2>"$work/back.err"
+check "--back: before what breaks the promise" "$(cat "$work/back.err")" printed back.err 'stops before event 7,'
+tests/system/stopped.py "$xk" "${stops[@]}" --quiet --stop-at 6 --back 50 >"$work/back.out" 2>"$work/back.err"
+check "--back: not before the first event" "$(cat "$work/back.err")" printed back.err 'stops before event 1,'
+expect "no debugger" 1 'need a debugger: gdb --args' "$xk" "${stops[@]}" --stop-at 9
+
+# ---- cases: runs that once broke a promise ----
+
+for file in tests/explore/*.case; do
+	run_case "$file" >"$work/case.out" 2>&1
+	check "$(basename "$file")" "status $?: $(cat "$work/case.out")" printed case.out '^all promises hold in this run'
+done
+
+# ---- a seed's run as a list ----
+
+cat >"$work/lossy.dot" <<'END'
+graph lossy {
+	graph [network="10.77.0.0/24", protocols="stopwait.dot", set="traffic.count=20 traffic.rate=1000"];
+	client [set="traffic.peers=10.77.0.2", stacks=4];
+	server [stacks=4];
+	client -- server [link=ethernet10, loss=0.1, duplicate=0.1, reorder=0.1, corrupt=0.1, reorder_delay="3ms"];
+}
+END
+hash_of() {
+	limited 60 "$xk" run "$work/lossy.dot" --link sim --until 3s --quiet "$@" 2>&1 | grep -o 'hash .*'
+}
+for seed in 1 2 3 4 5 6 7 8; do
+	hash=$(hash_of --seed $seed --write-choices "$work/list")
+	replayed=$(hash_of --seed $seed --choices "$(cat "$work/list")")
+	check "seed $seed: its list is the same run" "$hash, $replayed: $(cat "$work/list")" [ -n "$hash" -a "$hash" = "$replayed" ]
+done
+check "a list names faults and their amounts" "$(cat "$work/list")" \
+	grep -qE '^links good, .*frame [0-9]+ at (client|server) (delay [0-9]+(ns|us)|damage [0-9]+:[0-9a-f]{4})' "$work/list"
 
 # ---- mistakes of a protocol, made with the fourth message: only if one comes twice ----
 
@@ -152,10 +213,17 @@ expect "a list of other words" 2 'choices: "frame 3 vanish" is none of: frame N'
 	"$xk" run graphs/explore/stopwait.dot --link sim --choices 'frame 3 vanish'
 expect "a list with a host that does not exist" 2 'choices: "event 3 boot nobody" is none of' \
 	"$xk" run graphs/explore/stopwait.dot --link sim --choices 'frame 2 lose,event 3 boot nobody'
-expect "a list that is too long" 2 'choices: more than 16 choices' \
-	"$xk" run graphs/explore/stopwait.dot --link sim --choices "$(printf 'frame 2 lose,%.0s' {1..17})"
+expect "a list that is too long" 2 'choices: more than 256 choices' \
+	"$xk" run graphs/explore/stopwait.dot --link sim --choices "$(printf 'frame 2 lose,%.0s' {1..257})"
+for wrong in 'frame 2 lose 3ms' 'frame 2 delay 3' 'frame 2 damage 3:0' 'frame 2 damage 3:12345' 'frame 2 at server' 'links good now' \
+	'frame 2 double 1us 2us' 'frame 2'; do
+	expect "$wrong" 2 "\"$wrong\" is none of" "$xk" run graphs/explore/stopwait.dot --link sim --choices "$wrong"
+done
+expect "--write-choices with --choices" 2 'is for a run without --choices' \
+	"$xk" run graphs/explore/stopwait.dot --link sim --write-choices "$work/list" --choices 'frame 2 lose'
+expect "--stop-at of a graph" 2 'are for network files' "$xk" run graphs/stopwait.dot --stop-at 3
 expect "a choice that the run does not have" 1 'the run had no choice "event 4000 boot server"' \
 	"$xk" run graphs/explore/stopwait.dot --link sim --quiet --choices 'frame 2 lose,event 4000 boot server'
-expect "choices of a graph" 2 'choices are for network files' "$xk" run graphs/stopwait.dot --choices 'frame 3 lose'
+expect "choices of a graph" 2 'are for network files' "$xk" run graphs/stopwait.dot --choices 'frame 3 lose'
 expect "a graph is not explored" 1 'stopwait.dot' "$xk" explore graphs/stopwait.dot --quiet
 exit $((failures > 0))

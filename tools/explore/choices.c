@@ -39,40 +39,83 @@ choice_find_fate(const char *word, struct choice *c)
 	return false;
 }
 
+/* Parses a fate's amount, a time or OFFSET:BITS. */
+static bool
+choice_parse_amount(const char *text, struct choice *c)
+{
+	size_t offset;
+	uint16_t bits;
+	int len = 0;
+
+	if (c->option == XK_SIM_DELAY || c->option == XK_SIM_DOUBLE)
+		return xk_time_parse(text, &c->amount) && c->amount <= UINT64_MAX >> 8;
+	if (c->option != XK_SIM_DAMAGE || sscanf(text, "%6zu:%4" SCNx16 "%n", &offset, &bits, &len) != 2 ||
+	    text[len] != '\0' || bits == 0)
+		return false;
+	c->amount = xk_sim_damage(offset, bits);
+	return true;
+}
+
+/* Parses the words behind a frame's number. */
+static bool
+choice_parse_frame(char words[][CHOICE_WORD], int count, const struct net *net, struct choice *c)
+{
+	int at = 0;
+
+	c->kind = XK_SIM_FRAME;
+	c->any_host = strcmp(words[0], "at") != 0;
+	if (!c->any_host) {
+		if (count < 3 || !choice_find_host(net, words[1], c))
+			return false;
+		at = 2;
+	}
+	return choice_find_fate(words[at], c) &&
+	       (count == at + 1 || (count == at + 2 && choice_parse_amount(words[at + 1], c)));
+}
+
 /* Parses one choice, without commas. */
 static bool
 choice_parse(const char *text, const struct net *net, struct choice *c)
 {
-	char what[CHOICE_WORD], verb[CHOICE_WORD], third[CHOICE_WORD] = "", fourth[CHOICE_WORD] = "", rest;
-	int words = sscanf(text, " %79s %" SCNu32 " %79s %79s %79s %c", what, &c->number, verb, third, fourth, &rest);
+	char what[CHOICE_WORD], words[5][CHOICE_WORD] = { "" }, rest;
+	int count = sscanf(text, " %79s %" SCNu32 " %79s %79s %79s %79s %79s", what, &c->number, words[0], words[1],
+			   words[2], words[3], words[4]) -
+		    2;
 
 	c->option = 1;
-	if (words == 3 && strcmp(what, "frame") == 0) {
-		c->kind = XK_SIM_FRAME;
-		c->any_host = true;
-		return choice_find_fate(verb, c);
-	}
-	if (words == 5 && strcmp(what, "frame") == 0) {
-		c->kind = XK_SIM_FRAME;
-		return strcmp(verb, "at") == 0 && choice_find_host(net, third, c) && choice_find_fate(fourth, c);
-	}
-	if (words == 4 && strcmp(what, "event") == 0 && strcmp(verb, "boot") == 0) {
+	if (count < 1)
+		return false;
+	if (strcmp(what, "frame") == 0)
+		return choice_parse_frame(words, count, net, c);
+	if (count == 2 && strcmp(what, "event") == 0 && strcmp(words[0], "boot") == 0) {
 		c->kind = XK_SIM_CRASH;
-		return choice_find_host(net, third, c);
+		return choice_find_host(net, words[1], c);
 	}
-	if (words == 4 && strcmp(what, "event") == 0 && strcmp(verb, "order") == 0) {
+	if (count == 2 && strcmp(what, "event") == 0 && strcmp(words[0], "order") == 0) {
 		c->kind = XK_SIM_ORDER;
-		return sscanf(third, "%" SCNu8 "%c", &c->place, &rest) == 1 && c->place > 0;
+		return sscanf(words[1], "%" SCNu8 "%c", &c->place, &rest) == 1 && c->place > 0;
 	}
 	c->kind = strcmp(what, "stack") == 0 ? XK_SIM_STACK : XK_SIM_BUFFER;
 	c->any_host = true;
-	return words == 3 && (c->kind == XK_SIM_STACK || strcmp(what, "buffer") == 0) && strcmp(verb, "refuse") == 0;
+	return count == 1 && (c->kind == XK_SIM_STACK || strcmp(what, "buffer") == 0) &&
+	       strcmp(words[0], "refuse") == 0;
+}
+
+/* Numbers the fates of one frame. */
+static void
+choices_place(struct choices *choices)
+{
+	struct choice *last = &choices->list[choices->count - 1];
+
+	for (struct choice *c = choices->list; c < last && last->kind == XK_SIM_FRAME; c++)
+		last->place += c->kind == XK_SIM_FRAME && c->number == last->number && c->host == last->host &&
+			       c->any_host == last->any_host;
 }
 
 int
 choices_parse(const char *text, const struct net *net, struct choices *choices, char *why, size_t room)
 {
-	char one[4 * CHOICE_WORD];
+	char one[6 * CHOICE_WORD], word[2];
 	size_t len;
 
 	*choices = (struct choices){ .count = 0 };
@@ -83,12 +126,19 @@ choices_parse(const char *text, const struct net *net, struct choices *choices, 
 			return -EINVAL;
 		}
 		snprintf(one, sizeof(one), "%.*s", len < sizeof(one) ? (int)len : 0, text);
-		if (choice_parse(one, net, &choices->list[choices->count++]))
+		if (sscanf(one, " links good %1s", word) == EOF) {
+			choices->no_faults = true;
 			continue;
-		snprintf(why, room,
-			 "\"%.40s\" is none of: frame N [at HOST] lose|double|delay|damage, event N boot HOST, event N "
-			 "order PLACE, buffer|stack N refuse",
-			 one);
+		}
+		if (choice_parse(one, net, &choices->list[choices->count++])) {
+			choices_place(choices);
+			continue;
+		}
+		snprintf(
+			why, room,
+			"\"%.40s\" is none of: frame N [at HOST] lose|double [T]|delay [T]|damage [BYTE:BITS], event N "
+			"boot HOST, event N order PLACE, buffer|stack N refuse, links good",
+			one);
 		return -EINVAL;
 	}
 	return 0;
@@ -100,39 +150,45 @@ static void
 choice_print(const struct choice *c, const struct net *net, FILE *out)
 {
 	const char *host = net->topology->hosts[c->host].name;
+	char time[XK_SETTING_TEXT];
 
-	if (c->kind == XK_SIM_FRAME && c->any_host)
-		fprintf(out, "frame %" PRIu32 " %s", c->number, choice_fates[c->option]);
-	else if (c->kind == XK_SIM_FRAME)
-		fprintf(out, "frame %" PRIu32 " at %s %s", c->number, host, choice_fates[c->option]);
-	else if (c->kind == XK_SIM_CRASH)
+	if (c->kind == XK_SIM_FRAME) {
+		fprintf(out, "frame %" PRIu32 "%s%s %s", c->number, c->any_host ? "" : " at ", c->any_host ? "" : host,
+			choice_fates[c->option]);
+		if (c->amount != 0 && c->option == XK_SIM_DAMAGE)
+			fprintf(out, " %" PRIu64 ":%04x", c->amount >> 16, (unsigned)c->amount & 0xffff);
+		else if (c->amount != 0)
+			fprintf(out, " %s", xk_setting_print(XK_SETTING_TIME, c->amount, time));
+	} else if (c->kind == XK_SIM_CRASH) {
 		fprintf(out, "event %" PRIu32 " boot %s", c->number, host);
-	else if (c->kind == XK_SIM_ORDER)
+	} else if (c->kind == XK_SIM_ORDER) {
 		fprintf(out, "event %" PRIu32 " order %u", c->number, c->place);
-	else
+	} else {
 		fprintf(out, "%s %" PRIu32 " refuse", c->kind == XK_SIM_STACK ? "stack" : "buffer", c->number);
+	}
 }
 
 void
 choices_print(const struct choices *choices, const struct net *net, FILE *out)
 {
+	fputs(choices->no_faults ? "links good" : "", out);
 	for (unsigned i = 0; i < choices->count; i++) {
-		fputs(i == 0 ? "" : ", ", out);
+		fputs(i == 0 && !choices->no_faults ? "" : ", ", out);
 		choice_print(&choices->list[i], net, out);
 	}
 }
 
 /* ---- replaying ---- */
 
-unsigned
+uint64_t
 choices_choose(void *context, const struct xk_sim_choice *made)
 {
 	struct choices_replay *replay = context;
 
 	for (unsigned i = 0; i < replay->choices.count; i++)
 		if (choice_is(&replay->choices.list[i], made)) {
-			replay->made |= UINT32_C(1) << i;
-			return replay->choices.list[i].option;
+			replay->is_made[i] = true;
+			return choice_option(&replay->choices.list[i]);
 		}
 	return 0;
 }
@@ -143,7 +199,7 @@ choices_are_made(const struct choices_replay *replay, const struct net *net, con
 	bool all = true;
 
 	for (unsigned i = 0; i < replay->choices.count; i++) {
-		if ((replay->made & UINT32_C(1) << i) != 0)
+		if (replay->is_made[i])
 			continue;
 		fprintf(stderr, "%s: --choices: the run had no choice \"", program);
 		choice_print(&replay->choices.list[i], net, stderr);
@@ -151,4 +207,23 @@ choices_are_made(const struct choices_replay *replay, const struct net *net, con
 		all = false;
 	}
 	return all;
+}
+
+/* ---- recording ---- */
+
+uint64_t
+choices_record(void *context, const struct xk_sim_choice *made)
+{
+	struct choices *choices = context;
+
+	if (made->drawn == 0 || choices->count > CHOICES_MAX)
+		return 0;
+	if (choices->count < CHOICES_MAX)
+		choices->list[choices->count] = (struct choice){ .kind = XK_SIM_FRAME,
+								 .option = (uint8_t)made->drawn,
+								 .amount = made->drawn >> 8,
+								 .host = (uint16_t)xk_sim_host_number(made->host),
+								 .number = (uint32_t)made->number };
+	choices->count++;
+	return 0;
 }

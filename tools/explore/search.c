@@ -22,18 +22,20 @@ enum {
 	SEARCH_STEPS_MAX = 10 * 1000 * 1000,   /* of a run, which never ends then */
 	SEARCH_RUN_S = 20,                     /* real time for a run, which never ends then */
 	SEARCH_POLL_MS = 50,
-	SEARCH_FOUND = 3, /* exit status of a process that has found a broken promise */
+	SEARCH_MORE = 2000, /* least runs after a broken promise was found */
 };
 
 /* What processes share. */
 struct search_shared {
 	struct search_job {
 		_Atomic uint64_t runs, events, at, of; /* at, of: first choices done, and all of them */
-		struct choices current;
-		struct search_outcome outcome;
-		uint64_t first; /* place of the first choice of `current` */
+		struct search_try {
+			struct choices choices;
+			struct search_outcome outcome;
+		} current, best;           /* best: of those that break a promise, the first that ends earliest */
+		bool is_made[CHOICES_MAX]; /* by search_try: choices of the list that the run has had */
 	} jobs[SEARCH_JOBS_MAX];
-	_Atomic uint64_t bound; /* place of the first choice up to which to go on: there, a promise was broken */
+	_Atomic uint64_t more; /* runs left since a promise was broken; UINT64_MAX: none was */
 	_Atomic uint64_t state_count, states[SEARCH_STATES];
 };
 
@@ -58,6 +60,8 @@ struct search_run {
 	const struct choices *choices;
 	struct search_points *points; /* NULL: not wanted */
 	unsigned passed;              /* choices of the list that have come */
+	bool *is_made;                /* NULL: they come in the order of the list, or not at all */
+	const struct search_observer *observer;
 	uint64_t steps;
 	struct search_outcome *outcome;
 };
@@ -83,24 +87,40 @@ search_add_point(struct search_run *run, const struct xk_sim_choice *made, unsig
 				 .number = (uint32_t)made->number };
 }
 
+/* Returns the list's option for a choice, in whatever order they come. */
+static uint64_t
+search_replay(struct search_run *run, const struct xk_sim_choice *made)
+{
+	const struct search_observer *observer = run->observer;
+
+	for (unsigned i = 0; i < run->choices->count; i++) {
+		if (!choice_is(&run->choices->list[i], made))
+			continue;
+		run->is_made[i] = true;
+		if (observer != NULL && observer->choice != NULL)
+			observer->choice(observer->context, made);
+		return choice_option(&run->choices->list[i]);
+	}
+	return 0;
+}
+
 /* Chooses as the list says, and records the choices that could follow it. */
-static unsigned
+static uint64_t
 search_choose(void *context, const struct xk_sim_choice *made)
 {
 	struct search_run *run = context;
 	const struct choices *choices = run->choices;
 	uint32_t choose = run->searcher->options->choose;
 
-	if (run->passed < choices->count) {
-		if (!choice_is(&choices->list[run->passed], made))
-			return 0;
-		return choices->list[run->passed++].option;
-	}
+	if (run->is_made != NULL)
+		return search_replay(run, made);
+	if (run->passed < choices->count)
+		return choice_is(&choices->list[run->passed], made) ? choices->list[run->passed++].option : 0;
 	if (run->points == NULL)
 		return 0;
 	if (made->kind != XK_SIM_FRAME && (choose & SEARCH_KIND(made->kind)) != 0)
 		search_add_point(run, made, 1);
-	for (unsigned fate = XK_SIM_LOSE; made->kind == XK_SIM_FRAME && fate < XK_SIM_FATES; fate++)
+	for (unsigned fate = XK_SIM_LOSE; made->kind == XK_SIM_FRAME && made->place == 0 && fate < XK_SIM_FATES; fate++)
 		if ((choose & SEARCH_FATE(fate)) != 0)
 			search_add_point(run, made, fate);
 	return 0;
@@ -136,6 +156,7 @@ search_continues(void *context)
 {
 	struct search_run *run = context;
 
+	run->outcome->events = xk_sim_events(run->searcher->net->sim);
 	if (++run->steps > SEARCH_STEPS_MAX)
 		search_break(run->outcome, "the run does not end: %u steps", SEARCH_STEPS_MAX);
 	search_check(run, false);
@@ -187,100 +208,136 @@ search_add_state(struct searcher *s)
 
 /* ---- a run ---- */
 
+/* Runs a list. run: its searcher, choices and outcome, and what else is wanted. */
 static void
-search_run_one(struct searcher *s, const struct choices *choices, struct search_points *points,
-	       void (*see)(void *context, const struct xk_sim_record *record), void *context,
-	       struct search_outcome *outcome)
+search_run_one(struct search_run *run)
 {
-	struct search_run run = { .searcher = s, .choices = choices, .points = points, .outcome = outcome };
-	struct net *net = s->net;
+	struct net *net = run->searcher->net;
+	const struct search_options *options = run->searcher->options;
+	const struct search_observer none = { .begin = NULL }, *o = run->observer == NULL ? &none : run->observer;
+	struct search_outcome *outcome = run->outcome;
 	char why[PROMISE_WHY];
 
 	*outcome = (struct search_outcome){ .is_broken = false };
-	if (points != NULL)
-		points->count = 0;
+	if (run->points != NULL)
+		run->points->count = 0;
 	alarm(SEARCH_RUN_S);
-	if (net_open(net, s->options->seed, NULL, false) != 0) {
+	if (o->begin != NULL)
+		o->begin(o->context, net);
+	if (net_open(net, options->seed, NULL, false) != 0) {
 		search_break(outcome, "a host does not boot");
 	} else {
-		xk_sim_watch(net->sim, see, context);
-		xk_sim_choose(net->sim, s->options->all, search_choose, &run);
-		xk_sim_run_while(net->sim, s->options->until_ns, search_continues, &run);
+		xk_sim_watch(net->sim, o->record, o->context);
+		if (run->choices->no_faults)
+			net_end_faults(net);
+		xk_sim_choose(net->sim, options->all || run->is_made != NULL, search_choose, run);
+		xk_sim_run_while(net->sim, options->until_ns, search_continues, run);
 		if (!outcome->is_broken)
-			search_check(&run, true);
+			search_check(run, true);
 		if (!outcome->is_broken && promise_check(net, why) != NULL)
 			search_break(outcome, "%s", why);
-		outcome->events = xk_sim_events(net->sim);
-		search_add_state(s);
+		search_add_state(run->searcher);
 		xk_sim_watch(net->sim, NULL, NULL);
+		if (o->stop != NULL)
+			o->stop(o->context);
 	}
 	if (net_end(net) != 0)
 		search_break(outcome, "a host has ended badly, or has lost buffers");
+	if (o->end != NULL)
+		o->end(o->context);
 	alarm(0);
 }
 
 /* ---- all runs of a length ---- */
 
-/* Counts a run that was not made before. Returns whether its promises hold. */
+/* Keeps the current run if it breaks a promise and ends earlier than the one kept. */
+static void
+search_keep(struct search_job *job)
+{
+	const struct search_outcome *outcome = &job->current.outcome, *best = &job->best.outcome;
+
+	if (outcome->is_broken && (!best->is_broken || outcome->events < best->events))
+		job->best = job->current;
+}
+
+/* Counts a run. Returns whether to go on: no promise was broken so far, or runs are left to find an earlier end. */
+static bool
+search_count(struct searcher *s)
+{
+	struct search_shared *shared = s->shared;
+	uint64_t runs = atomic_fetch_add_explicit(&s->job->runs, 1, memory_order_relaxed) + 1, none = UINT64_MAX;
+
+	atomic_fetch_add_explicit(&s->job->events, s->job->current.outcome.events, memory_order_relaxed);
+	if (s->job->current.outcome.is_broken) {
+		search_keep(s->job);
+		atomic_compare_exchange_strong(&shared->more, &none, SEARCH_MORE + runs * s->options->jobs);
+	}
+	return atomic_load(&shared->more) == UINT64_MAX || (int64_t)atomic_fetch_sub(&shared->more, 1) > 0;
+}
+
+/* Makes a run that was not made before. Returns whether to go on. */
 static bool
 search_try_next(struct searcher *s)
 {
-	struct search_job *job = s->job;
+	struct search_run run = { .searcher = s, .choices = &s->choices, .outcome = &s->job->current.outcome };
 
-	job->current = s->choices;
-	search_run_one(s, &s->choices, NULL, NULL, NULL, &job->outcome);
-	atomic_fetch_add_explicit(&job->runs, 1, memory_order_relaxed);
-	atomic_fetch_add_explicit(&job->events, job->outcome.events, memory_order_relaxed);
-	return !job->outcome.is_broken;
+	choices_copy(&s->job->current.choices, &s->choices);
+	search_run_one(&run);
+	return search_count(s);
+}
+
+/* Finds the choices that can follow the list: a run that was made before, and broke no promise. */
+static struct search_points *
+search_find_points(struct searcher *s)
+{
+	struct search_points *points = &s->points[s->choices.count];
+	struct search_outcome outcome;
+	struct search_run run = { .searcher = s, .choices = &s->choices, .points = points, .outcome = &outcome };
+
+	search_run_one(&run);
+	return points;
 }
 
 /* Runs all lists with `more` further choices. */
 static bool
 search_deeper(struct searcher *s, unsigned more)
 {
-	struct search_points *points = &s->points[s->choices.count];
-	struct search_outcome outcome;
-	bool holds = true;
+	const struct search_points *points;
+	bool goes_on = true;
 
 	if (more == 0)
 		return search_try_next(s);
-	search_run_one(s, &s->choices, points, NULL, NULL, &outcome); /* again: its promises held */
+	points = search_find_points(s);
 	s->choices.count++;
-	for (size_t i = 0; i < points->count && holds; i++) {
+	for (size_t i = 0; i < points->count && goes_on; i++) {
 		s->choices.list[s->choices.count - 1] = points->list[i];
-		holds = search_deeper(s, more - 1);
+		goes_on = search_deeper(s, more - 1);
 	}
 	s->choices.count--;
-	return holds;
+	return goes_on;
 }
 
 /* Runs the lists of `length` choices of which job `number` has the first one. */
-static bool
+static void
 search_part(struct searcher *s, unsigned number, unsigned length)
 {
-	struct search_points *points = &s->points[0];
-	struct search_outcome outcome;
+	const struct search_points *points;
 
-	if (length == 0)
-		return number != 0 || search_try_next(s);
-	search_run_one(s, &s->choices, points, NULL, NULL, &outcome);
+	if (length == 0) {
+		if (number == 0)
+			search_try_next(s);
+		return;
+	}
+	points = search_find_points(s);
 	atomic_store(&s->job->of, points->count);
 	s->choices.count = 1;
 	for (uint64_t i = number; i < points->count; i += s->options->jobs) {
-		if (i > atomic_load(&s->shared->bound))
-			return true;
-		s->job->first = i;
 		s->choices.list[0] = points->list[i];
-		if (!search_deeper(s, length - 1)) {
-			for (uint64_t bound = atomic_load(&s->shared->bound);
-			     i < bound && !atomic_compare_exchange_weak(&s->shared->bound, &bound, i);)
-				continue;
-			return false;
-		}
+		if (!search_deeper(s, length - 1))
+			return;
 		atomic_store(&s->job->at, i + 1);
 	}
 	atomic_store(&s->job->at, points->count);
-	return true;
 }
 
 /* ---- processes ---- */
@@ -302,9 +359,10 @@ search_begin_process(bool is_silent)
 static void
 search_explain(int status, struct search_outcome *outcome)
 {
-	if (!WIFSIGNALED(status) && (WEXITSTATUS(status) == 0 || WEXITSTATUS(status) == SEARCH_FOUND))
+	if (!WIFSIGNALED(status) && WEXITSTATUS(status) == 0)
 		return;
-	*outcome = (struct search_outcome){ .is_broken = false };
+	outcome->is_broken = false;
+	outcome->has_ended = true;
 	if (WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM)
 		search_break(outcome, "the run does not end: it took more than %d s", SEARCH_RUN_S);
 	else if (WIFSIGNALED(status))
@@ -327,12 +385,12 @@ search_share(void)
 }
 
 int
-search_try(struct net *net, const struct search_options *options, const struct choices *choices,
-	   void (*see)(void *context, const struct xk_sim_record *record), void *context,
-	   struct search_outcome *outcome)
+search_try(struct net *net, const struct search_options *options, struct choices *choices,
+	   const struct search_observer *observer, struct search_outcome *outcome)
 {
 	struct search_shared *shared = search_share();
 	struct searcher s = { .net = net, .options = options, .shared = shared };
+	unsigned kept = 0;
 	int status;
 	pid_t pid;
 
@@ -341,17 +399,55 @@ search_try(struct net *net, const struct search_options *options, const struct c
 	fflush(NULL);
 	pid = fork();
 	if (pid == 0) {
-		search_begin_process(see == NULL);
-		search_run_one(&s, choices, NULL, see, context, &shared->jobs[0].outcome);
+		struct search_job *job = &shared->jobs[0];
+		struct search_run run = { .searcher = &s,
+					  .choices = choices,
+					  .is_made = job->is_made,
+					  .observer = observer,
+					  .outcome = &job->current.outcome };
+
+		search_begin_process(observer == NULL);
+		search_run_one(&run);
 		fflush(NULL);
 		_exit(0);
 	}
 	if (pid > 0 && waitpid(pid, &status, 0) == pid) {
-		*outcome = shared->jobs[0].outcome;
+		*outcome = shared->jobs[0].current.outcome;
 		search_explain(status, outcome);
+		for (unsigned i = 0; i < choices->count; i++)
+			if (shared->jobs[0].is_made[i])
+				choices->list[kept++] = choices->list[i];
+		choices->count = kept;
 	}
 	munmap(shared, sizeof(*shared));
 	return pid < 0 ? -EAGAIN : 0;
+}
+
+int
+search_shrink(struct net *net, const struct search_options *options, struct choices *choices,
+	      struct search_outcome *outcome)
+{
+	struct search_outcome tried;
+	struct choices without;
+	bool is_shorter = true;
+	int err = 0;
+
+	while (is_shorter && err == 0) {
+		is_shorter = false;
+		for (unsigned i = choices->count; i-- > 0 && err == 0;) {
+			without = *choices;
+			memmove(&without.list[i], &without.list[i + 1],
+				(--without.count - i) * sizeof(without.list[0]));
+			err = search_try(net, options, &without, NULL, &tried);
+			if (err != 0 || !tried.is_broken)
+				continue;
+			*choices = without;
+			*outcome = tried;
+			is_shorter = true;
+			i = i < choices->count ? i : choices->count;
+		}
+	}
+	return err;
 }
 
 /* ---- the search ---- */
@@ -398,9 +494,9 @@ search_show(struct search_watch *w, uint64_t now_ns)
 		100 * result->share, result->runs, (double)result->runs / seconds, seconds);
 }
 
-/* Waits for the processes. Returns false if they were ended before. Sets *found to a job, or leaves it. */
+/* Waits for the processes. Returns false if they were ended before. */
 static bool
-search_await(struct search_watch *w, pid_t *pids, int signals, int *found)
+search_await(struct search_watch *w, pid_t *pids, int signals)
 {
 	struct pollfd polls = { .fd = signals, .events = POLLIN };
 	unsigned running = (unsigned)w->options->jobs;
@@ -427,9 +523,8 @@ search_await(struct search_watch *w, pid_t *pids, int signals, int *found)
 			running--;
 			if (ended)
 				continue;
-			search_explain(status, &job->outcome);
-			if (job->outcome.is_broken && (*found < 0 || job->first < w->shared->jobs[*found].first))
-				*found = (int)i;
+			search_explain(status, &job->current.outcome);
+			search_keep(job);
 		}
 	}
 	return !ended;
@@ -440,15 +535,14 @@ static int
 search_length(struct net *net, struct search_watch *w, int signals)
 {
 	pid_t pids[SEARCH_JOBS_MAX];
-	int found = -1;
+	const struct search_try *best = NULL;
 
-	atomic_store(&w->shared->bound, UINT64_MAX);
+	atomic_store(&w->shared->more, UINT64_MAX);
 	fflush(NULL);
 	for (unsigned i = 0; i < w->options->jobs; i++) {
 		struct search_job *job = &w->shared->jobs[i];
 
-		job->outcome.is_broken = false;
-		job->first = 0;
+		job->current.outcome.is_broken = false;
 		atomic_store(&job->at, 0);
 		atomic_store(&job->of, 0);
 		pids[i] = fork();
@@ -457,7 +551,8 @@ search_length(struct net *net, struct search_watch *w, int signals)
 
 			s = (struct searcher){ .net = net, .options = w->options, .shared = w->shared, .job = job };
 			search_begin_process(true);
-			_exit(search_part(&s, i, w->length) ? 0 : SEARCH_FOUND);
+			search_part(&s, i, w->length);
+			_exit(0);
 		}
 		if (pids[i] > 0)
 			continue;
@@ -467,13 +562,19 @@ search_length(struct net *net, struct search_watch *w, int signals)
 		}
 		return -EAGAIN;
 	}
-	w->result->is_complete = search_await(w, pids, signals, &found);
+	w->result->is_complete = search_await(w, pids, signals);
 	search_sum(w);
-	if (found < 0)
+	for (unsigned i = 0; i < w->options->jobs; i++) {
+		const struct search_try *one = &w->shared->jobs[i].best;
+
+		if (one->outcome.is_broken && (best == NULL || one->outcome.events < best->outcome.events))
+			best = one;
+	}
+	if (best == NULL)
 		return w->result->is_complete;
 	w->result->is_found = true;
-	w->result->choices = w->shared->jobs[found].current;
-	w->result->outcome = w->shared->jobs[found].outcome;
+	w->result->choices = best->choices;
+	w->result->outcome = best->outcome;
 	return 0;
 }
 

@@ -11,7 +11,7 @@
 #include "tools/explore/choices.h"
 #include "tools/net/net.h"
 
-enum { SEARCH_WHY = 240, SEARCH_JOBS_MAX = 64, SEARCH_STATES_MAX = 1 << 19 };
+enum { SEARCH_JOBS_MAX = 64, SEARCH_FAULTS_MAX = 16, SEARCH_STATES_MAX = 1 << 19 };
 
 /* Bits of what may be chosen: of a frame's fate its number, of a kind of choices XK_SIM_FATES + its number. */
 #define SEARCH_FATE(fate) (UINT32_C(1) << (fate))
@@ -30,8 +30,9 @@ struct search_options {
 /* The end of a run. */
 struct search_outcome {
 	bool is_broken;
-	char why[SEARCH_WHY]; /* the promise that was broken */
-	uint64_t events;
+	bool has_ended;        /* the program, before the run did */
+	char why[NET_PROMISE]; /* the promise that was broken */
+	uint64_t events;       /* so far: also set if the program has ended */
 };
 
 struct search_result {
@@ -41,20 +42,38 @@ struct search_result {
 	unsigned length;      /* all lists of up to so many choices were tried, if is_complete; else shorter ones */
 	double share;         /* of the lists of `length` choices, by their first choice */
 	bool is_complete, is_found;
-	/* If is_found: */
+	/* If is_found: of the shortest lists found, one that ends earliest */
 	struct choices choices;
 	struct search_outcome outcome;
 };
 
-/* Searches until a promise is broken, everything is tried, time is up, or `signals` becomes readable. */
+/*
+ * Searches until a promise is broken, everything is tried, time is up, or `signals` becomes readable. After the first
+ * broken promise, as many lists of the same length again are tried, for one that ends earlier.
+ */
 int search(struct net *net, const struct search_options *options, int signals, struct search_result *result);
 
+/* What sees a run, in the run's process. Each function may be NULL. */
+struct search_observer {
+	void (*begin)(void *context, struct net *net); /* before there is a world */
+	void (*record)(void *context, const struct xk_sim_record *record);
+	void (*choice)(void *context, const struct xk_sim_choice *made); /* that was not the usual one */
+	void (*stop)(void *context);                                     /* before the hosts stop */
+	void (*end)(void *context);                                      /* after the world's end */
+	void *context;
+};
+
 /*
- * Runs one list in a process of its own, which may end unexpectedly. see: NULL, or is called there with each record and
- * the world. Returns 0, or -errno: no process could be made.
+ * Runs one list, in a process of its own, which may end unexpectedly. observer: NULL for none. Choices that the run does
+ * not have are taken out of the list. Returns 0, or -errno: no process could be made.
  */
-int search_try(struct net *net, const struct search_options *options, const struct choices *choices,
-	       void (*see)(void *context, const struct xk_sim_record *record), void *context,
-	       struct search_outcome *outcome);
+int search_try(struct net *net, const struct search_options *options, struct choices *choices,
+	       const struct search_observer *observer, struct search_outcome *outcome);
+
+/*
+ * Takes choices out of a list that breaks a promise, as long as the rest breaks one. Returns 0 or -errno, as search_try.
+ */
+int search_shrink(struct net *net, const struct search_options *options, struct choices *choices,
+		  struct search_outcome *outcome);
 
 #endif

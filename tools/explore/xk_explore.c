@@ -1,15 +1,19 @@
 /* xk_explore.c - `xk explore`: its options, and what a search has found, as a story and a list to replay it. */
 #include "tools/explore/xk_explore.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "tools/explore/promise.h"
 #include "tools/explore/search.h"
+#include "tools/explore/story.h"
 #include "tools/host/host_pair.h"
+#include "tools/journey/journey.h"
 #include "tools/net/net_settings.h"
 #include "tools/options.h"
+#include "tools/output.h"
 
 static const char *const explore_kinds[] = { "loss",  "double", "delay",   "damage", "crash",
 					     "order", "memory", "handoff", NULL };
@@ -23,13 +27,14 @@ struct explore {
 	struct search_options search;
 	struct options_numbers choose;
 	struct options_texts sets;
+	const char *choices, *save, *journey;
 	unsigned no_paths; /* index in options_yes_no */
 	bool quiet;
 };
 
 static const struct options_option explore_options[] = {
 	OPTION(NUMBER, struct explore, search.faults, "faults", "N", "most unusual choices of a run (1)",
-	       .max = CHOICES_MAX),
+	       .max = SEARCH_FAULTS_MAX),
 	OPTION(TIME, struct explore, search.until_ns, "until", "T",
 	       "virtual time of a run, long enough for the network to come to rest\n"
 	       "(10s)",
@@ -49,6 +54,14 @@ static const struct options_option explore_options[] = {
 	       "influence each other"),
 	OPTION(CHOICE, struct explore, no_paths, "paths", "YES", "no: every message goes layer by layer (yes)",
 	       .choices = options_yes_no),
+	OPTION(TEXT, struct explore, choices, "choices", "LIST",
+	       "does not search: makes the run of this list. If it breaks a promise,\n"
+	       "choices that are not needed are taken out"),
+	OPTION(TEXT, struct explore, save, "save", "FILE",
+	       "writes the broken promise, its story, and the command that makes the\n"
+	       "run: a case for tests/explore/"),
+	OPTION(TEXT, struct explore, journey, "journey", "FILE",
+	       "writes the run that breaks a promise as a page to step through"),
 	OPTION(FLAG, struct explore, quiet, "quiet", NULL, "no progress on standard error"),
 	OPTION(TEXT_ANY, struct explore, sets, "set", "HOST.ATTRIBUTE=VALUE",
 	       "as if it were in the file; may be given many times"),
@@ -73,79 +86,258 @@ static const struct options_program explore_program = {
 	.reads_operands = true,
 };
 
-/* ---- the story ---- */
+/* ---- a run that breaks a promise ---- */
 
-static const char *const explore_events[] = {
-	[XK_SIM_SENT] = NULL,      [XK_SIM_ARRIVED] = "arrives", [XK_SIM_LOST] = "is lost",
-	[XK_SIM_BOOTED] = "boots", [XK_SIM_CRASHED] = "crashes",
+/* The context of the observers below. */
+struct explore_telling {
+	const struct explore *explore;
+	const char *file, *prefix;
+	FILE *out;
+	struct story *story;
+	struct journey *journey;
+	struct net *net;
 };
 
-/* Prints what is unusual: frames with a fault, crashes and boots. */
 static void
-explore_print_event(void *context, const struct xk_sim_record *record)
+explore_begin_story(void *context, struct net *net)
 {
-	(void)context;
-	if ((record->frame != NULL && record->why == NULL) || (record->frame == NULL && record->at_ns == 0))
-		return;
-	printf("  %6" PRIu64 ".%09" PRIu64 " ", record->at_ns / 1000000000, record->at_ns % 1000000000);
-	if (record->frame != NULL)
-		printf("frame %" PRIu64 " (%zu bytes) %s at %s: %s\n", record->number, record->len,
-		       explore_events[record->event], xk_sim_host_name(record->host), record->why);
-	else
-		printf("%s %s\n", xk_sim_host_name(record->host), explore_events[record->event]);
-}
+	struct explore_telling *telling = context;
 
-/* Prints a time in the largest unit of settings that keeps it exact. */
-static void
-explore_print_time(uint64_t ns)
-{
-	static const struct {
-		uint64_t ns;
-		const char *name;
-	} units[] = { { 1000000000, "s" }, { 1000000, "ms" }, { 1000, "us" }, { 1, "ns" } };
-	unsigned i = 0;
-
-	while (ns % units[i].ns != 0)
-		i++;
-	printf("%" PRIu64 "%s", ns / units[i].ns, units[i].name);
+	telling->story = story_new(net, telling->out, telling->prefix);
 }
 
 static void
-explore_print_replay(const struct explore *explore, const struct net *net, const char *file,
-		     const struct choices *choices)
+explore_see_story(void *context, const struct xk_sim_record *record)
 {
-	printf("replay: xk run %s --until ", file);
-	explore_print_time(explore->search.until_ns);
+	const struct explore_telling *telling = context;
+
+	story_see(telling->story, record);
+}
+
+static void
+explore_choose_story(void *context, const struct xk_sim_choice *made)
+{
+	const struct explore_telling *telling = context;
+
+	story_choose(telling->story, made);
+}
+
+static void
+explore_stop_story(void *context)
+{
+	const struct explore_telling *telling = context;
+
+	story_stop(telling->story);
+}
+
+static void
+explore_end_story(void *context)
+{
+	const struct explore_telling *telling = context;
+
+	story_free(telling->story);
+}
+
+static void
+explore_begin_journey(void *context, struct net *net)
+{
+	struct explore_telling *telling = context;
+
+	telling->net = net;
+	telling->journey = journey_open(explore_program.name, telling->explore->journey, telling->file,
+					telling->explore->search.seed);
+	net->journey = telling->journey;
+}
+
+static void
+explore_see_journey(void *context, const struct xk_sim_record *record)
+{
+	const struct explore_telling *telling = context;
+
+	journey_see(telling->journey, record);
+}
+
+static void
+explore_stop_journey(void *context)
+{
+	const struct explore_telling *telling = context;
+
+	journey_stop(telling->journey);
+}
+
+static void
+explore_end_journey(void *context)
+{
+	const struct explore_telling *telling = context;
+
+	telling->net->journey = NULL;
+	journey_close(telling->journey);
+}
+
+/* Prints text as a word of a shell's command. */
+static void
+explore_print_word(const char *text, FILE *out)
+{
+	fputc('\'', out);
+	for (; *text != '\0'; text++)
+		fputs(*text == '\'' ? "'\\''" : (const char[]){ *text, '\0' }, out);
+	fputc('\'', out);
+}
+
+/* Prints the command that makes the run: of `xk run`, or of `xk explore`, which asks for promises. */
+static void
+explore_print_command(const struct explore *explore, const struct net *net, const char *command, const char *file,
+		      const struct choices *choices, FILE *out)
+{
+	char time[XK_SETTING_TEXT];
+
+	fprintf(out, "%s %s --until %s", command, file,
+		xk_setting_print(XK_SETTING_TIME, explore->search.until_ns, time));
 	if (explore->search.seed != 1)
-		printf(" --seed %" PRIu64, explore->search.seed);
-	fputs(explore->no_paths != 0 ? " --paths no" : "", stdout);
-	for (unsigned i = 0; i < explore->sets.count; i++)
-		printf(" --set '%s'", explore->sets.text[i]);
-	printf(" --choices '");
-	choices_print(choices, net, stdout);
-	printf("'\n");
+		fprintf(out, " --seed %" PRIu64, explore->search.seed);
+	fputs(explore->no_paths != 0 ? " --paths no" : "", out);
+	for (unsigned i = 0; i < explore->sets.count; i++) {
+		fputs(" --set ", out);
+		explore_print_word(explore->sets.text[i], out);
+	}
+	fputs(" --choices '", out);
+	choices_print(choices, net, out);
+	fputs("'\n", out);
 }
+
+/* Writes the broken promise, and the story of its run, as lines that begin with prefix. */
+static void
+explore_tell(const struct explore *explore, struct net *net, const char *file, const struct search_result *result,
+	     const char *prefix, FILE *out)
+{
+	struct explore_telling telling = { .explore = explore, .file = file, .prefix = prefix, .out = out };
+	const struct search_observer observer = { .begin = explore_begin_story,
+						  .record = explore_see_story,
+						  .choice = explore_choose_story,
+						  .stop = explore_stop_story,
+						  .end = explore_end_story,
+						  .context = &telling };
+	struct choices choices = result->choices;
+	struct search_outcome outcome;
+
+	fprintf(out, "%sbroken: %s\n", prefix, result->outcome.why);
+	search_try(net, &explore->search, &choices, &observer, &outcome);
+}
+
+/* Writes the case for --save. */
+static int
+explore_save(const struct explore *explore, struct net *net, const char *file, const struct search_result *result)
+{
+	FILE *out = output_open(explore->save);
+
+	if (out != NULL) {
+		explore_tell(explore, net, file, result, "# ", out);
+		explore_print_command(explore, net, "xk explore", file, &result->choices, out);
+	}
+	if (output_close(out))
+		return OPTIONS_SUCCESS;
+	fprintf(stderr, "%s: --save %s: %s\n", explore_program.name, explore->save, xk_error(errno));
+	return OPTIONS_FAILURE;
+}
+
+/* Writes the page of --journey. A program that ends early leaves none. */
+static int
+explore_draw(const struct explore *explore, struct net *net, const char *file, const struct search_result *result)
+{
+	struct explore_telling telling = { .explore = explore, .file = file };
+	const struct search_observer observer = { .begin = explore_begin_journey,
+						  .record = explore_see_journey,
+						  .stop = explore_stop_journey,
+						  .end = explore_end_journey,
+						  .context = &telling };
+	struct choices choices = result->choices;
+	struct search_outcome outcome;
+	int err = search_try(net, &explore->search, &choices, &observer, &outcome);
+
+	if (err == 0 && !outcome.has_ended)
+		return OPTIONS_SUCCESS;
+	remove(explore->journey);
+	fprintf(stderr, "%s: --journey: no page: %s\n", explore_program.name, err != 0 ? xk_error(err) : outcome.why);
+	return OPTIONS_FAILURE;
+}
+
+static void
+explore_report_found(const struct explore *explore, struct net *net, const char *file,
+		     const struct search_result *result)
+{
+	explore_tell(explore, net, file, result, "", stdout);
+	fputs("replay: ", stdout);
+	explore_print_command(explore, net, "xk run", file, &result->choices, stdout);
+	fflush(stdout);
+	if (explore->save != NULL)
+		explore_save(explore, net, file, result);
+	if (explore->journey != NULL)
+		explore_draw(explore, net, file, result);
+}
+
+/* ---- one run ---- */
+
+/* Makes the run of --choices. */
+static int
+explore_one(const struct explore *explore, struct net *net, const char *file)
+{
+	struct search_result result = { .is_found = false };
+	char why[CHOICES_WHY];
+	unsigned count;
+	int err;
+
+	if (choices_parse(explore->choices, net, &result.choices, why, sizeof(why)) != 0)
+		return options_misuse(&explore_program, "--choices: %s", why);
+	count = result.choices.count;
+	err = search_try(net, &explore->search, &result.choices, NULL, &result.outcome);
+	if (err == 0 && result.outcome.is_broken) {
+		err = search_shrink(net, &explore->search, &result.choices, &result.outcome);
+		if (err == 0)
+			explore_report_found(explore, net, file, &result);
+	} else if (err == 0 && result.choices.count < count) {
+		fprintf(stderr, "%s: --choices: of %u choices, the run has had only '", explore_program.name, count);
+		choices_print(&result.choices, net, stderr);
+		fprintf(stderr, "'\n");
+		return OPTIONS_FAILURE;
+	} else if (err == 0) {
+		printf("all promises hold in this run: %" PRIu64 " events\n", result.outcome.events);
+		return OPTIONS_SUCCESS;
+	}
+	if (err != 0)
+		fprintf(stderr, "%s: no process can be made: %s\n", explore_program.name, xk_error(err));
+	return OPTIONS_FAILURE;
+}
+
+/* ---- a search ---- */
 
 static int
 explore_report(const struct explore *explore, struct net *net, const char *file, const struct search_result *result)
 {
-	struct search_outcome outcome;
 	double seconds = (double)result->elapsed_ns / 1e9;
 
-	if (result->is_found) {
-		printf("broken: %s\n", result->outcome.why);
-		search_try(net, &explore->search, &result->choices, explore_print_event, NULL, &outcome);
-		explore_print_replay(explore, net, file, &result->choices);
-	} else if (result->is_complete) {
+	if (result->is_found)
+		explore_report_found(explore, net, file, result);
+	else if (result->is_complete)
 		printf("all promises hold with at most %" PRIu64 " unusual choices\n", explore->search.faults);
-	} else {
+	else
 		printf("ended before all runs were made: %.1f %% of those with %u unusual choices\n",
 		       100 * result->share, result->length);
-	}
 	printf("%" PRIu64 " runs, %" PRIu64 " events, %s%" PRIu64 " different ends (%016" PRIx64 "), %.1f s\n",
 	       result->runs, result->events, result->states == SEARCH_STATES_MAX ? "at least " : "", result->states,
 	       result->states_hash, seconds);
 	return result->is_found ? OPTIONS_FAILURE : result->is_complete ? OPTIONS_SUCCESS : 3;
+}
+
+static int
+explore_search(const struct explore *explore, struct net *net, const char *file, int signals)
+{
+	struct search_result result = { .runs = 0 };
+	int err = search(net, &explore->search, signals, &result);
+
+	if (err == 0)
+		return explore_report(explore, net, file, &result);
+	fprintf(stderr, "%s: no process can be made: %s\n", explore_program.name, xk_error(err));
+	return OPTIONS_FAILURE;
 }
 
 int
@@ -154,10 +346,9 @@ xk_explore_main(int argc, char **argv)
 	struct explore explore = { .search = { .seed = 1, .until_ns = UINT64_C(10000000000), .faults = 1, .jobs = 1 },
 				   .choose = { 4, { 0, 1, 2, 4 } } };
 	struct options_texts operands;
-	struct search_result result = { .runs = 0 };
 	char why[PROMISE_WHY];
 	struct net net;
-	int status = options_parse(&explore_program, argc, argv, &explore, &operands), signals, err;
+	int status = options_parse(&explore_program, argc, argv, &explore, &operands), signals;
 
 	if (status != OPTIONS_GO)
 		return status;
@@ -171,12 +362,13 @@ xk_explore_main(int argc, char **argv)
 		fprintf(stderr, "%s: %s: promise: %s\n", explore_program.name, operands.text[0], why);
 		status = OPTIONS_FAILURE;
 	}
-	if (status == 0) {
-		err = search(&net, &explore.search, signals, &result);
-		if (err != 0)
-			fprintf(stderr, "%s: no process can be made: %s\n", explore_program.name, xk_error(err));
-		status = err != 0 ? OPTIONS_FAILURE : explore_report(&explore, &net, operands.text[0], &result);
-	}
+	if (status == 0 &&
+	    ((explore.save != NULL && output_is_input(explore_program.name, explore.save, operands.text[0])) ||
+	     (explore.journey != NULL && output_is_input(explore_program.name, explore.journey, operands.text[0]))))
+		status = OPTIONS_FAILURE;
+	if (status == 0)
+		status = explore.choices != NULL ? explore_one(&explore, &net, operands.text[0])
+						 : explore_search(&explore, &net, operands.text[0], signals);
 	net_close(&net);
 	return status;
 }

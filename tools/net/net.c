@@ -166,7 +166,8 @@ net_boot(void *context, struct xk_sim_host *sim_host)
 		.core = -1,
 		.trace = host->net->trace,
 		.capture = host->net->capture == NULL ? NULL : &host->sink,
-		.sink = journey_sink(host->net->journey, host->topology->name),
+		.sink = host->net->journey == NULL ? host->steps
+						   : journey_sink(host->net->journey, host->topology->name),
 	};
 	struct xk_kernel *kernel = xk_kernel_new(&config);
 
@@ -282,7 +283,7 @@ net_open(struct net *net, uint64_t seed, FILE *trace, bool traces)
 }
 
 void
-net_heal(struct net *net)
+net_end_faults(struct net *net)
 {
 	for (unsigned i = 0; i < net->topology->link_count; i++) {
 		struct sim_link_config config = *xk_sim_link_config(net->links[i]);
@@ -290,6 +291,12 @@ net_heal(struct net *net)
 		config.loss = config.duplicate = config.reorder = config.corrupt = 0;
 		xk_sim_link_change(net->links[i], &config);
 	}
+}
+
+void
+net_heal(struct net *net)
+{
+	net_end_faults(net);
 	for (unsigned i = 0; i < net->topology->host_count; i++) {
 		struct net_host *host = &net->hosts[i];
 

@@ -25,8 +25,9 @@ struct net_host {
 	const struct xk_topology_host *topology;
 	struct net_host_settings settings;
 	struct xk_sim_host *sim;
-	bool healed;            /* will not crash */
-	struct xk_capture sink; /* with net->capture: for its taps (protocol vtap) */
+	bool healed;                 /* will not crash */
+	struct xk_trace_sink *steps; /* gets the host's steps from its next boot on, if no journey does; NULL: none */
+	struct xk_capture sink;      /* with net->capture: for its taps (protocol vtap) */
 	struct net_tap *taps;
 	unsigned interfaces[XK_TOPOLOGY_DEVICES_MAX]; /* numbers in net->capture, by device */
 };
@@ -62,6 +63,9 @@ int net_capture_open(struct net *net, const char *path);
 
 /* Captures the frame of a record of xk_sim_watch, if there are a frame and a capture. */
 void net_capture_see(struct net *net, const struct xk_sim_record *record);
+
+/* Ends the links' own faults: they no longer lose, duplicate, reorder or corrupt frames. Call between steps. */
+void net_end_faults(struct net *net);
 
 /*
  * Ends all faults: links no longer lose, duplicate, reorder or corrupt frames, hosts that are cut off or down return,

@@ -33,6 +33,14 @@ static const struct options_option run_options[] = {
 	OPTION(TEXT, struct run_options, choices, "choices", "LIST",
 	       "of a network: replays the run that has these unusual choices, as\n"
 	       "`xk explore` prints them"),
+	OPTION(TEXT, struct run_options, write_choices, "write-choices", "FILE",
+	       "of a network: writes what the links' own faults do as such a list"),
+	OPTION(NUMBER, struct run_options, stop_at, "stop-at", "EVENT",
+	       "of a network: stops before this event, for a debugger", .max = RUN_EVENT_ABSENT - 1),
+	OPTION(NUMBER, struct run_options, back, "back", "N",
+	       "... before the event N events earlier; without --stop-at, earlier\n"
+	       "than the one with which the run ends or breaks a promise",
+	       .max = RUN_EVENT_ABSENT - 1),
 	OPTION(TIME, struct run_options, until_ns, "until", "T",
 	       "duration: 500ms, 10s; of a network, in virtual time\n"
 	       "(1s); of a host, in real time (until a signal)"),
@@ -131,10 +139,13 @@ run_host(struct run_options *options, const char *file)
 	uint64_t until_ns = options->until_ns == RUN_UNTIL_ABSENT ? 0 : options->until_ns;
 	FILE *out;
 
-	if (options->quiet || options->seeds.count > 0 || options->show != NULL || options->choices != NULL)
-		return options_misuse(&run_program,
-				      "--quiet, --seed, --show and --choices are for network files, but %s is a graph",
-				      file);
+	if (options->quiet || options->seeds.count > 0 || options->show != NULL || options->choices != NULL ||
+	    options->write_choices != NULL || options->stop_at != RUN_EVENT_ABSENT || options->back != RUN_EVENT_ABSENT)
+		return options_misuse(
+			&run_program,
+			"--quiet, --seed, --show, --choices, --write-choices, --stop-at and --back are for "
+			"network files, but %s is a graph",
+			file);
 	if (options->until_ns == 0)
 		return options_misuse(&run_program, "--until: 0 is not a time such as 500ms or 10s");
 	status = host_common_complete(&run_program, &options->common, true, &link);
@@ -176,6 +187,8 @@ xk_run_main(int argc, char **argv)
 	struct run_options options = { .common = HOST_COMMON_INITIAL,
 				       .single = HOST_SINGLE_INITIAL,
 				       .until_ns = RUN_UNTIL_ABSENT,
+				       .stop_at = RUN_EVENT_ABSENT,
+				       .back = RUN_EVENT_ABSENT,
 				       .end = PAIR_ENDS };
 	struct options_texts operands;
 	const char *link;

@@ -2,12 +2,14 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "tools/explore/choices.h"
 #include "tools/explore/promise.h"
+#include "tools/explore/search.h"
 #include "tools/host/host_pair.h"
 #include "tools/host/watch.h"
 #include "tools/journey/journey.h"
@@ -23,7 +25,9 @@ struct run {
 	int signals;
 	unsigned steps;
 	bool is_broken;               /* a protocol's promise */
+	uint64_t stop_at;             /* event before which to stop for a debugger; 0: none, or it has come */
 	struct choices_replay replay; /* of --choices */
+	struct choices recorded;      /* for --write-choices */
 };
 
 /* ---- records ---- */
@@ -401,18 +405,39 @@ run_json(struct run *run)
 
 enum { RUN_POLL_STEPS = 1 << 10 /* number of the world's steps between two polls for signals */ };
 
-/* Asks for promises, as a search does. The first broken one is reported; the run goes on. */
+/* Asks for promises. The first broken one is reported; the run goes on. */
 static void
-run_check(struct run *run, bool at_rest)
+run_check(struct run *run)
 {
 	char why[NET_PROMISE];
 
-	if (run->is_broken)
-		return;
-	if (net_promise(&run->net, at_rest, why) == NULL && (!at_rest || promise_check(&run->net, why) == NULL))
+	if (run->is_broken || net_promise(&run->net, false, why) == NULL)
 		return;
 	run->is_broken = true;
 	fprintf(stderr, "%s: broken: %s\n", run_program.name, why);
+}
+
+/* Reports what is left at the end of a replay. That is no failure: the network may not be at rest. */
+static void
+run_check_end(const struct run *run)
+{
+	char why[NET_PROMISE];
+
+	if (!run->is_broken && (net_promise(&run->net, true, why) != NULL || promise_check(&run->net, why) != NULL))
+		fprintf(stderr, "%s: at the end: %s\n", run_program.name, why);
+}
+
+/* Stops before the next event, in the debugger. */
+static void
+run_stop(struct run *run)
+{
+	uint64_t now_ns = xk_sim_now_ns(run->net.sim);
+
+	run->stop_at = 0;
+	fflush(stdout);
+	fprintf(stderr, "%s: stops before event %" PRIu64 ", after %" PRIu64 ".%09" PRIu64 " s\n", run_program.name,
+		xk_sim_events(run->net.sim) + 1, now_ns / 1000000000, now_ns % 1000000000);
+	raise(SIGTRAP);
 }
 
 static bool
@@ -421,9 +446,34 @@ run_continues(void *context)
 	struct run *run = context;
 	struct pollfd polls = { .fd = run->signals, .events = POLLIN };
 
-	if (XK_IS_DEBUG || run->replay.choices.count > 0)
-		run_check(run, false);
+	if (XK_IS_DEBUG || run->options->choices != NULL)
+		run_check(run);
+	if (run->stop_at != 0 && xk_sim_events(run->net.sim) + 1 >= run->stop_at)
+		run_stop(run);
 	return ++run->steps % RUN_POLL_STEPS != 0 || poll(&polls, 1, 0) <= 0;
+}
+
+/* Writes the list of --write-choices. */
+static int
+run_write_choices(const struct run *run)
+{
+	const char *path = run->options->write_choices;
+	FILE *out;
+
+	if (run->recorded.count > CHOICES_MAX) {
+		fprintf(stderr, "%s: --write-choices: more than %d faults: make the run shorter\n", run_program.name,
+			CHOICES_MAX);
+		return OPTIONS_FAILURE;
+	}
+	out = output_open(path);
+	if (out != NULL) {
+		choices_print(&run->recorded, &run->net, out);
+		fputc('\n', out);
+	}
+	if (output_close(out))
+		return 0;
+	fprintf(stderr, "%s: --write-choices %s: %s\n", run_program.name, path, xk_error(errno));
+	return OPTIONS_FAILURE;
 }
 
 static int
@@ -436,11 +486,17 @@ run_opened(struct run *run, uint64_t until_ns)
 	if (run->options->common.pcap != NULL)
 		status = net_capture_open(&run->net, run->options->common.pcap);
 	if (status == 0) {
-		if (run->replay.choices.count > 0)
+		if (run->options->choices != NULL)
 			xk_sim_choose(run->net.sim, true, choices_choose, &run->replay);
+		else if (run->options->write_choices != NULL)
+			xk_sim_choose(run->net.sim, true, choices_record, &run->recorded);
+		if (run->replay.choices.no_faults)
+			net_end_faults(&run->net);
+		if (run->stop_at == 1)
+			run_stop(run);
 		xk_sim_run_while(run->net.sim, until_ns, run_continues, run);
-		if (run->replay.choices.count > 0)
-			run_check(run, true);
+		if (run->options->choices != NULL)
+			run_check_end(run);
 		fflush(stdout);
 		status = run_summary(run);
 		written = run_json(run);
@@ -448,9 +504,51 @@ run_opened(struct run *run, uint64_t until_ns)
 		if (!choices_are_made(&run->replay, &run->net, run_program.name) || run->is_broken)
 			status = OPTIONS_FAILURE;
 	}
+	if (run->options->write_choices != NULL && run_write_choices(run) != 0)
+		status = OPTIONS_FAILURE;
 	xk_sim_watch(run->net.sim, NULL, NULL);
 	journey_stop(run->net.journey);
 	return status;
+}
+
+/* Returns whether a debugger has attached itself to this process, or has started it. */
+static bool
+run_has_debugger(void)
+{
+	FILE *file = fopen("/proc/self/status", "re");
+	char line[80];
+	int tracer = 0;
+
+	while (file != NULL && fgets(line, sizeof(line), file) != NULL)
+		sscanf(line, "TracerPid: %d", &tracer);
+	if (file != NULL)
+		fclose(file);
+	return tracer != 0;
+}
+
+/* Finds the event before which to stop, for --stop-at and --back. Runs the network once, in another process, for its end. */
+static int
+run_find_stop(struct run *run, uint64_t until_ns)
+{
+	const struct search_options search = { .seed = run->seed, .until_ns = until_ns };
+	uint64_t event = run->options->stop_at, back = run->options->back == RUN_EVENT_ABSENT ? 0 : run->options->back;
+	struct choices choices = run->replay.choices;
+	struct search_outcome outcome = { .events = 0 };
+
+	if (event == RUN_EVENT_ABSENT && run->options->back == RUN_EVENT_ABSENT)
+		return 0;
+	if (!run_has_debugger()) {
+		fprintf(stderr, "%s: --stop-at and --back need a debugger: gdb --args %s ...\n", run_program.name,
+			run_program.name);
+		return OPTIONS_FAILURE;
+	}
+	if (event == RUN_EVENT_ABSENT) {
+		if (search_try(&run->net, &search, &choices, NULL, &outcome) != 0)
+			return OPTIONS_FAILURE;
+		event = outcome.events;
+	}
+	run->stop_at = event > back ? event - back : 1;
+	return 0;
 }
 
 /* Opens the page of --journey, if requested. */
@@ -473,7 +571,9 @@ run_open_journey(struct run *run, const char *file)
 int
 run_network(struct run_options *options, const char *file)
 {
-	struct run run = { .options = options, .seed = options->seeds.count == 0 ? 1 : options->seeds.value[0] };
+	struct run run = { .options = options,
+			   .seed = options->seeds.count == 0 ? 1 : options->seeds.value[0],
+			   .recorded = { .no_faults = true } };
 	struct host_common *common = &options->common;
 	struct watch *watch;
 	uint64_t until_ns = options->until_ns == RUN_UNTIL_ABSENT ? UINT64_C(1000000000) : options->until_ns;
@@ -492,6 +592,8 @@ run_network(struct run_options *options, const char *file)
 						    "file, or --set HOST.mode=regular");
 	if (common->json != NULL && strcmp(common->json, "-") == 0 && !options->quiet)
 		return options_misuse(&run_program, "--json - needs --quiet: standard output has the trace");
+	if (options->write_choices != NULL && options->choices != NULL)
+		return options_misuse(&run_program, "--write-choices is for a run without --choices");
 	if (host_common_journey(&run_program, common, true) != 0)
 		return OPTIONS_MISUSE;
 	status = host_common_take_output(&run_program, common);
@@ -505,8 +607,10 @@ run_network(struct run_options *options, const char *file)
 		status = options_misuse(&run_program, "--choices: %s", why);
 	if (status == 0) {
 		run.net.no_paths = common->no_paths != 0;
-		status = run_open_journey(&run, file);
+		status = run_find_stop(&run, until_ns);
 	}
+	if (status == 0)
+		status = run_open_journey(&run, file);
 	journey = run.net.journey; /* net_close resets it */
 	if (status == 0)
 		status = net_open(&run.net, run.seed, stdout, common->trace);
