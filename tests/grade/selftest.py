@@ -7,6 +7,7 @@ check, `ok` or `FAIL`; exits 1 if one failed.
 
  - a model answer gets all marks, with the public layout and with those of several students;
  - each planted mistake loses exactly the marks that it must lose;
+ - a search finds the shortest list of faults, tries all of them, and admits it if it has not;
  - the skeletons have the marks below;
  - each attack gets no marks and does no harm; nor does a host that answers at random or costs too much;
  - information about a run in the marks is useless for other files;
@@ -22,6 +23,7 @@ import os
 import random
 import re
 import resource
+import shlex
 import shutil
 import struct
 import subprocess
@@ -47,6 +49,7 @@ import labs
 import mutants
 import questions
 import sandbox as sandboxes
+import search
 import seccomp
 import world
 from checks import expect
@@ -129,7 +132,8 @@ def check_answers(sandbox, instructor):
             layout = layout_of(lab, key, STUDENTS[0])
             text = changed(answer, [(wrong["old"], wrong["new"])])
             result = grade.mark(sandbox, lab, files_of(lab, layout, text), layout, key, STUDENTS[0])
-            expect(lost(result) == set(wrong["loses"]), f"{lab.name}: {wrong['name']} loses {' '.join(sorted(wrong['loses']))}",
+            always, sometimes = set(wrong["loses"]), set(wrong.get("sometimes", ()))
+            expect(always <= lost(result) <= always | sometimes, f"{lab.name}: {wrong['name']} loses {' '.join(sorted(always))}",
                    f"lost {sorted(lost(result))}\n{reasons(result)}")
         other = files_of(lab, layout_of(lab, key, STUDENTS[1]), answer)
         result = grade.mark(sandbox, lab, other, layout_of(lab, key, STUDENTS[0]), key, STUDENTS[0])
@@ -154,6 +158,134 @@ def check_skeletons(sandbox, work):
         has = {found["name"] for found in result["checks"]} - lost(result)
         expect(has == SKELETONS[lab.name], f"{lab.name}: the skeleton has the right marks", f"{sorted(has)}\n{reasons(result)}")
         expect(not result["compiler"], f"{lab.name}: the skeleton compiles without a warning", result["compiler"])
+
+
+# ---- searches --------------------------------------------------------------------------------------------------------
+
+
+# Mistakes, and the shortest lists with which the public layout's checks find them.
+SHORTEST = {
+    "window": {"nothing is sent again": "frame 4 lose", "the last message is sent again only once": "frame 6 lose, frame 12 lose"},
+    "boot": {"old DATA is delivered again": "frame 5 double", "a message in flight is sent again to a newer peer": "frame 4 lose, event 5 boot"},
+}
+
+
+# A host that looks for a trace of an earlier one, and leaves some itself.
+REMEMBERS = '''#include <fcntl.h>
+#include <sys/resource.h>
+#include <sys/shm.h>
+#include <unistd.h>
+__attribute__((constructor)) static void remember(void)
+{
+	static const char *const paths[] = { "/tmp/seen", "/dev/shm/seen", "/seen", "/dev/seen" };
+	int id = shmget(7, 4096, IPC_CREAT | 0600), *count = id < 0 ? (int *)-1 : shmat(id, NULL, 0);
+	if (count != (int *)-1 && (*count)++ > 0)
+		_exit(3);
+	for (unsigned i = 0; i < 4; i++)
+		if (open(paths[i], O_RDONLY) >= 0)
+			_exit(4);
+		else
+			close(open(paths[i], O_WRONLY | O_CREAT, 0600));
+	if (getpriority(PRIO_PROCESS, 0) > BASE)
+		_exit(5);
+	setpriority(PRIO_PROCESS, 0, 19);
+	setpriority(PRIO_USER, 0, 19);
+}
+'''
+
+
+def model(frames, breaks, tried):
+    """Returns a run of so many frames, which has one more for each that is lost. The promise is broken if the list has all of `breaks`."""
+    def run_(choices):
+        left, now = frames, 0
+        while left > 0:
+            left, now = left - 1, now + 1
+            left += choices.make("frame", now, "host", lambda: "DATA") == "lose"
+        tried.append(choices.wanted)
+        return "broken" if breaks and breaks.items() <= choices.wanted.items() else None
+    return run_
+
+
+def check_search():
+    """Checks the order and the completeness of a search with a model of a run."""
+    kinds, budget, tried = ("lose", "double"), sandboxes.Budget(sandboxes.SEARCH_BUDGET), []
+    found = search.search(model(3, {}, tried), kinds, budget)
+    # Without a list; one choice of 3 frames; after a loss of frame n, 4 - n frames have choices, after a double 3 - n.
+    wanted = 1 + 2 * 3 + sum(2 * (4 - n) + 2 * (3 - n) for n in (1, 2, 3))
+    expect(found == (None, None, wanted, wanted) and len(tried) == wanted == len({str(sorted(one.items())) for one in tried}),
+           "a search tries each list once", f"{found} {len(tried)}")
+    lengths = [(len(one), max(number for _, number in one) if one else 0) for one in tried]
+    expect(lengths == sorted(lengths), "shorter lists come first, and of those the ones that end earlier", str(lengths))
+    both = {("frame", 2): "lose", ("frame", 4): "double"}
+    found = search.search(model(3, both, []), kinds, budget)
+    expect(found.wanted == both and found.why.endswith("; broken") and found.lists is None, "a search finds two faults", str(found))
+    expect(search.parse(search.as_list(both)) == both == search.parse(" frame 2  lose,frame 4 double "), "a list can be read again")
+    usual, search.RUNS_MAX = search.RUNS_MAX, 20
+    tried.clear()
+    found = search.search(model(5000, {}, tried), kinds, budget)
+    expect(found.why is None and found.tried == 20 == len(tried) - 1 and found.lists > 10000000, "a search of too many lists ends, and knows their number",
+           str(found))
+    search.RUNS_MAX = usual
+
+    started, closed = [], []
+    host = lambda *how: started.append(how[1:]) or types.SimpleNamespace(close=lambda: closed.append(how[1:]))
+    ahead = sandboxes.Ahead(host, budget)
+    budgets = set()
+    for run_ in (ahead.run(), ahead.run()):
+        budgets.add(run_(7, 1).budget)
+        run_(8, 2)
+    expect(started == [(7, 1)] * (sandboxes.AHEAD + 1) + [(8, 2), (7, 1), (8, 2)], "only the first hosts of runs are started before them", str(started))
+    expect(len(budgets) == 2 and all(one.whole is budget for one in budgets), "each run of a search has its own budget, a part of the search's")
+    ahead.close()
+    expect(closed == [(7, 1)] * sandboxes.AHEAD, "hosts that no run has needed are ended", str(closed))
+
+
+def check_searches(sandbox, build, instructor, work):
+    """Checks what searches find in real hosts, and that their replays show it."""
+    for name, shortest in SHORTEST.items():
+        lab = next(lab for lab in grade.LABS.values() if lab.name == name)
+        layout, answer = lab.layout(0), read(instructor, "answers", f"{name}.c")
+        planted = {mistake["name"]: mistake for mistake in json.loads(read(mutants.TREE, "wrong", f"{name}.json"))}
+        for mistake, list_ in shortest.items():
+            folder = os.path.join(work, f"search-{name}-{len(list_)}")
+            os.makedirs(folder, exist_ok=True)
+            write(changed(answer, [(planted[mistake]["old"], planted[mistake]["new"])]), folder, f"{name}.c")
+            write(layout.header(), folder, f"{name}.h")
+            result = grade.mark(sandbox, lab, grade.take_files(lab, folder), layout, keys.PUBLIC, "public", ("faults",))["checks"][0]
+            expect(result["choices"] == list_ and result["marks"] == 0, f"{name}: a search finds {mistake} with: {list_}", str(result))
+            expect(f"--choices '{list_}'" in result["replay"] and result["why"].count("; ") == list_.count(",") + 1, "the reason tells the story", str(result))
+        command = [word.replace("DIR", folder).replace("faults.html", "-") for word in shlex.split(result["replay"])[2:]]
+        status, page, trace = run(build, *command, "--pcap", os.path.join(work, "faults.pcap"))
+        told = [line.split(None, 2)[2] for line in trace.splitlines() if " chosen " in line]
+        says = [step["text"] for step in data_of(page)["steps"] if step["k"] == "say" and step["h"] > 0]
+        expect(status == 1 and trace.rstrip().endswith(f"faults: {result['why']}") and f"The check says: {result['why']}".replace("'", "&#x27;") in page
+               and result["why"].startswith("; ".join(told)) and says == told != [], f"{name}: the replay shows the same run", trace[-2000:] + str(says))
+        expect(os.path.getsize(os.path.join(work, "faults.pcap")) > 100, "the replay writes a capture")
+        for one in result["choices"].split(", "):
+            others = ", ".join(other for other in result["choices"].split(", ") if other != one)
+            fewer = command[: command.index("--choices")] + (["--choices", others] if others else [])
+            status, output, _ = run(build, *fewer)
+            expect(status == 0 and output == "faults: right\n", f"{name}: without `{one}` the host is right", output)
+        status, output, _ = run(build, *fewer, "--choices", "frame 99 lose")
+        expect(status == 1 and "the run does not have all of --choices" in output, "a replay needs all of its list", output)
+
+    lab, layout = grade.LABS[4], grade.LABS[4].layout(0)
+    remembers = REMEMBERS.replace("BASE", str(os.getpriority(os.PRIO_PROCESS, 0))) + read(instructor, "answers", "boot.c")
+    usual, search.RUNS_MAX = search.RUNS_MAX, 60
+    result = grade.mark(sandbox, lab, files_of(lab, layout, remembers), layout, keys.PUBLIC, "public", ("faults",))["checks"][0]
+    search.RUNS_MAX = usual
+    expect("tried" in result, "a host finds no trace of an earlier run or boot", str(result))
+    lab, layout = grade.LABS[2], grade.LABS[2].layout(0)
+    files = files_of(lab, layout, read(instructor, "answers", "window.c"))
+    for where, limit, of in ((search, {"RUNS_MAX": 60}, 2), (search, {"SECONDS_MAX": 0}, 2), (sandboxes.SEARCH_BUDGET, {sandboxes.STEPS: 100}, 2)):
+        usual = dict(where) if isinstance(where, dict) else {name: getattr(where, name) for name in limit}
+        set_ = where.update if isinstance(where, dict) else where.__dict__.update
+        set_(limit)
+        result = grade.mark(sandbox, lab, files, layout, keys.PUBLIC, "public", ("faults",))["checks"][0]
+        set_(usual)
+        expect("the search was cut short" in result["why"] and result["tried"] < result["lists"] and result["seed"] is None
+               and result["marks"] == result["of"] * result["tried"] // result["lists"] < result["of"],
+               f"a search cut short by {limit} says so, and gives a part of the marks", str(result))
 
 
 # ---- students' tests --------------------------------------------------------------------------------------------------
@@ -407,12 +539,20 @@ class Liar:
         pass
 
 
+def why_of(lab, check, seed):
+    """Returns why a host that answers at random loses the mark."""
+    layout = lab.layout(seed)
+    liars = types.SimpleNamespace(start=lambda *how: Liar(layout, seed))
+    if check.choose:
+        return grade.run_search(check, liars, None, layout, seed).why
+    return grade.run_check(check, liars.start, layout, seed)
+
+
 def check_lies():
     """Checks that each check reaches a verdict, without marks, whatever a host answers."""
     for lab in grade.LABS.values():
         for check in lab.checks:
-            whys = {str(grade.run_check(check, lambda *how, seed=seed: Liar(lab.layout(seed), seed), lab.layout(seed), seed))
-                    for seed in range(LIARS)}
+            whys = {str(why_of(lab, check, seed)) for seed in range(LIARS)}
             expect(not [why for why in whys if why == "None" or grade.CANNOT_JUDGE in why],
                    f"{lab.name}: {check.name}: a host that answers at random gets a verdict", "\n".join(sorted(whys)[:5]))
         for seed in range(LIARS):
@@ -675,6 +815,9 @@ def check_command(build, instructor, work):
     expect(found["answer"] == sum(time_ <= until for time_ in times) > 0, "a question's answer is in the trace", str(found))
 
     for arguments in (["0"], ["9", "--student", many], ["0", "--student", many, "--id", "../x"], ["0", "--student", many, "--check", "x", "--seed", "1"],
+                      ["0", "--student", many, "--check", "sends", "--seed", "1", "--choices", "frame 1 lose"], ["2", "--student", many, "--choices", "frame 1 lose"],
+                      ["2", "--student", many, "--check", "faults", "--seed", "1", "--choices", "frame 1 lose, frame 1 double"],
+                      ["2", "--student", many, "--check", "faults", "--seed", "1", "--choices", "event 1 boot"],
                       ["0", "--student", many, "--tests", "-1"], ["0", "--student", many, "--journey", "x.html"], ["0", "--student", many, "--tests", "7", "--check", "sends", "--seed", "1"]):
         expect(run(build, *arguments)[0] == 2, f"misuse: {' '.join(arguments[:1] + arguments[2:])}")
     empty = os.path.join(work, "empty")
@@ -728,6 +871,8 @@ def main():
             make(check_skeletons, sandbox, work)
             make(check_command, build, few, work)
             make(check_files, sandbox, instructor, work)
+            make(check_search)
+            make(check_searches, sandbox, build, instructor, work)
             make(check_lies)
             make(check_resubmission, work)
             make(check_questions)

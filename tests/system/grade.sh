@@ -12,6 +12,21 @@ fast=$root/build
 cat "$work/out"
 ! grep -q '^SKIPPED' "$work/out" || exit
 
+# ---- students can search their labs' networks for themselves ------------------------------------------------------------------
+
+if [ -x "$fast/xk" ]; then
+	for lab in window boot; do
+		cp -r "$root/docs/labs/$lab" "$work/$lab"
+		limit=120 expect "$lab: a program with the skeleton" 0 '' "$fast/xk" compile "$work/$lab/$lab.dot" --with "$work/$lab/$lab.c" -o "$work/$lab/xk"
+		expect "$lab: a search finds that the skeleton breaks its promise" 1 '' "$work/$lab/xk" explore "$work/$lab/$lab-faults.dot" --quiet
+		cp "$root/docs/labs/instructor/answers/$lab.c" "$work/$lab"
+		limit=120 expect "$lab: a program with the answer" 0 '' "$fast/xk" compile "$work/$lab/$lab.dot" --with "$work/$lab/$lab.c" -o "$work/$lab/xk"
+		choose=loss,double,delay
+		[ "$lab" = window ] || choose=$choose,crash
+		expect "$lab: a search finds that the answer keeps it" 0 '' "$work/$lab/xk" explore "$work/$lab/$lab-faults.dot" --quiet --faults 2 --choose $choose
+	done
+fi
+
 # ---- each lab's header is shown field by field, with the numbers that a student's header gives it -----------------------------
 
 # shown NAME LAB FOLDER CAPTURE [kinds]: checks that tshark shows each field of each of the lab's frames, by a name that

@@ -27,8 +27,9 @@ import lab_sequence
 import lab_window
 import mutants
 import questions
+import search
 from keys import Draws
-from sandbox import ROOT, TOLD, Budget, Ended, Refused, Sandbox, Unusable, plain, quoted, take
+from sandbox import ROOT, SEARCH_BUDGET, TOLD, Ahead, Budget, Ended, Refused, Sandbox, Unusable, plain, quoted, take
 from world import World, Wrong
 
 LABS = {lab.number: lab for lab in (lab_mark.LAB, lab_sequence.LAB, lab_window.LAB, lab_fragment.LAB, lab_boot.LAB)}
@@ -45,11 +46,11 @@ def starter(sandbox, program, budget, *words):
     return lambda chance, boots: sandbox.start(program, budget, chance, boots, *words)
 
 
-def run_check(check, start, layout, seed, told=None):
-    """Returns None, or why the mark is lost."""
+def run_check(check, start, layout, seed, told=None, choices=None):
+    """Returns None, or why the mark is lost. choices: of a check that chooses; None: the run in which nothing unusual happens."""
     world = None
     try:
-        world = World(start, layout, seed, told)
+        world = World(start, layout, seed, told, choices or search.Choices(check.choose) if check.choose else None)
         world.boot()
         check.run(world)
         return None
@@ -67,6 +68,13 @@ def run_check(check, start, layout, seed, told=None):
             world.close()
 
 
+def run_search(check, sandbox, program, layout, seed):
+    """Runs a check with every short list of choices. Returns a search.Found."""
+    budget = Budget(SEARCH_BUDGET, of="the search")
+    with contextlib.closing(Ahead(lambda *how: sandbox.start(program, *how), budget)) as ahead:
+        return search.search(lambda choices: run_check(check, ahead.run(), layout, seed, choices=choices), check.choose, budget)
+
+
 def no_marks(lab, layout, student, why):
     """Returns the result of a lab of which no check was run."""
     checks = [{"name": check.name, "what": check.what, "marks": 0, "of": check.marks, "why": "not run", "seed": None} for check in lab.checks]
@@ -74,32 +82,50 @@ def no_marks(lab, layout, student, why):
             "refused": why, "compiler": "", "checks": checks}
 
 
+def mark_by_seeds(check, sandbox, program, layout, seeds, budget):
+    """Returns what a check adds to its result: marks, or why they are lost, and with which seed."""
+    for seed in seeds:
+        why = run_check(check, starter(sandbox, program, budget.run()), layout, seed)
+        if why is not None:
+            return {"why": why, "seed": seed}
+    return {"marks": check.marks, "why": None}
+
+
+def mark_by_search(check, sandbox, program, layout, seed):
+    """Returns what a search adds to its result: also the choices, or how many lists were tried, and of how many."""
+    found = run_search(check, sandbox, program, layout, seed)
+    if found.why is not None:
+        return {"why": found.why, "seed": seed, "choices": search.as_list(found.wanted)}
+    why = None if found.tried == found.lists else (
+        f"the search was cut short: of about {found.lists} lists of at most {search.MOST} faults, {found.tried} were tried, and the host was right "
+        "with each; marks are for their share")
+    return {"marks": check.marks * found.tried // found.lists, "why": why, "tried": found.tried, "lists": found.lists}
+
+
 def mark(sandbox, lab, files, layout, key, student, only=None):
     """Returns the result of a lab, ready for JSON. files: {name: contents}; only: checks to run, by name."""
-    result = dict(no_marks(lab, layout, student, None), checks=[])
+    result = no_marks(lab, layout, student, None)
     try:
         program, result["compiler"] = sandbox.compile(lab.name, files)
     except Refused as why:
         result["refused"] = str(why)
         program = None
     budget = Budget()
-    for check in lab.checks:
+    for place, check in enumerate(lab.checks):
         if only is not None and check.name not in only:
             continue
-        found = {"name": check.name, "what": check.what, "marks": 0, "of": check.marks, "why": "not run", "seed": None}
         if budget.over:
-            found["why"] = f"not run: the host {budget.over}"
-        for index in range(check.seeds if program and not budget.over else 0):
-            seed = keys.seed(key, files, lab.name, student, check.name, index)
-            found["why"] = run_check(check, starter(sandbox, program, budget.run()), layout, seed)
-            if found["why"] is not None:
-                found["seed"] = seed
-                found["replay"] = (f"./run grade {lab.number} --student DIR --layout {layout.number:016x} "
-                                   f"--check {check.name} --seed {seed} --trace --journey {check.name}.html")
-                break
-        if found["why"] is None:
-            found["marks"] = check.marks
-        result["checks"].append(found)
+            result["checks"][place]["why"] = f"not run: the host {budget.over}"
+        elif program:
+            seeds = [keys.seed(key, files, lab.name, student, check.name, index) for index in range(check.seeds)]
+            found = result["checks"][place]
+            found.update(mark_by_search(check, sandbox, program, layout, seeds[0]) if check.choose else
+                         mark_by_seeds(check, sandbox, program, layout, seeds, budget))
+            if found["seed"] is not None:
+                choices = f" --choices '{found['choices']}'" if found.get("choices") else ""
+                found["replay"] = (f"./run grade {lab.number} --student DIR --layout {layout.number:016x} --check {check.name} --seed {found['seed']}"
+                                   f"{choices} --trace --journey {check.name}.html")
+    result["checks"] = [found for found in result["checks"] if only is None or found["name"] in only]
     result["marks"] = sum(found["marks"] for found in result["checks"])
     if program:
         os.remove(program)
@@ -264,6 +290,8 @@ def replay(sandbox, lab, directory, layout, o):
             capture.frame(now, data)
         if event == "said":
             print("".join(f"{'':4}{line.lstrip()}\n" for line in plain(data.decode(errors="replace")).splitlines()), end="", file=out)
+        elif o.trace and event == "chosen":
+            print(f"{now / 1e9:14.9f} {event:9} {data.decode()}", file=out)
         elif o.trace:
             print(f"{now / 1e9:14.9f} {event:9} {describe(layout, event, data)}".rstrip(), file=out)
 
@@ -275,7 +303,13 @@ def replay(sandbox, lab, directory, layout, o):
     if said:
         print(quoted(said), file=sys.stderr)
     budget = Budget().run()
-    why = run_check(lab.check(o.check), start, layout, o.seed, told)
+    check = lab.check(o.check)
+    choices = search.Choices(check.choose, o.choices)
+    why = run_check(check, start, layout, o.seed, told, choices)
+    if not choices.is_made:
+        why = "the run does not have all of --choices" + (f"; {why}" if why else "")
+    if why is not None:
+        why = choices.reason(why)
     if capture is not None:
         capture.file.close()
     if o.journey:
@@ -342,8 +376,10 @@ def parse(arguments):
     parser.add_argument("--hand-out", metavar="DIR", help="write the lab's files for --id into DIR instead of marking")
     parser.add_argument("--questions", metavar="FILE", help="with --student: write questions about a run of the student's host")
     parser.add_argument("--answers", metavar="FILE", help="... and their answers")
-    parser.add_argument("--check", metavar="NAME", help="run only this check, with --seed")
+    parser.add_argument("--check", metavar="NAME", help="run only this check, once, with --seed")
     parser.add_argument("--seed", type=int, metavar="S", help="the seed of --check")
+    parser.add_argument("--choices", metavar="LIST", type=search.parse, default={},
+                        help="with --check: what happens in the run other than usual, as `frame 3 lose, event 12 boot`")
     parser.add_argument("--trace", action="store_true", help="with --check: print the events")
     parser.add_argument("--pcap", metavar="FILE", help="with --check: write the frames as pcap")
     parser.add_argument("--journey", metavar="FILE", help="with --check: write the run as a page to step through: docs/journeys.md")
@@ -355,6 +391,8 @@ def parse(arguments):
         parser.error("--check, --seed and --student go together")
     if o.check is not None and LABS[o.lab].check(o.check) is None:
         parser.error(f"--check: lab {o.lab} has " + ", ".join(check.name for check in LABS[o.lab].checks))
+    if o.choices and (o.check is None or not set(o.choices.values()) <= set(LABS[o.lab].check(o.check).choose)):
+        parser.error("--choices: of a --check that searches, and of the kinds that it chooses")
     if o.check is None and (o.journey or o.trace or o.pcap):
         parser.error("--trace, --pcap and --journey are of --check")
     if (o.questions is None) != (o.answers is None) or (o.questions is not None and o.student is None):

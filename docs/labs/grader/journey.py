@@ -13,6 +13,7 @@ import os
 import re
 
 from sandbox import ROOT
+from world import PEER
 
 STEPS = 20000
 HOSTS = 16
@@ -236,6 +237,8 @@ def steps_of(page, events, boots):
         elif event == "crashed":
             boot.until(None)
             page.add(now, "crashed", 0)
+        elif event == "chosen" and page.peer(PEER) is not None:
+            page.add(now, "say", page.peer(PEER), a=2, text=data.decode(), w=page.place("the grader"))
         elif event in (LATER, "down") and len(data) >= 14:
             last = page.sent_by_peer(now, data)
             message = page.messages

@@ -1,4 +1,5 @@
 """lab_window.py - lab 2: a sliding window over a bad link (docs/labs/window.md)."""
+import search
 from labs import Check, Choice, Field, Lab, Layout, checksum
 from questions import any_of, choose
 from world import BUFFERS, ENOBUFS, MS, S, US, need, short
@@ -124,10 +125,12 @@ class Sender:
             self.alive_at = self.w.now
             self.fill()
 
+    def is_due(self):
+        return self.oldest < self.next and self.w.now >= self.alive_at + timeout(self.w)
+
     def tick(self):
-        if self.oldest < self.next and self.w.now >= self.alive_at + timeout(self.w):
-            self.next, self.alive_at = self.oldest, self.w.now
-            self.fill()
+        self.next, self.alive_at = self.oldest, self.w.now
+        self.fill()
 
 
 # ---- checks: sending -------------------------------------------------------------------------------------------------
@@ -314,12 +317,22 @@ def check_refuses(w):
 
 
 class Link:
-    """Loses, duplicates, delays and damages frames."""
+    """Loses, duplicates, delays and damages frames: at random, other than search.Link. The peer is hear(frame)."""
 
     def __init__(self, w, loss, least, most):
-        self.w, self.loss, self.least, self.most = w, loss, least, most
+        self.w, self.loss, self.least, self.most, self.hear = w, loss, least, most, None
+        self.tick = 10 * MS if loss else MS
 
-    def carry(self, frame_, arrive):
+    def to_host(self, frame_):
+        self._carry(frame_, self.w.frame)
+
+    def to_peer(self, frame_):
+        self._carry(frame_, self.hear)
+
+    def event(self, _, function):
+        function()
+
+    def _carry(self, frame_, arrive):
         chance = self.w.random.random
         for _ in range(1 + (chance() < self.loss / 2)):
             if chance() < self.loss:
@@ -334,34 +347,35 @@ class Link:
 def converse(w, link, ours, theirs, limit):
     """The host's user sends `ours`, the peer `theirs`, over this link; returns the time that it took."""
     receiver, waiting = Receiver(w), list(ours)
-    sender = Sender(w, theirs, lambda one: link.carry(one, w.frame))
+    sender = Sender(w, theirs, link.to_host)
 
     def hear(peer, bytes_):
         kind, number, _ = read(w, bytes_)
         if kind == "data":
             ahead = (number - receiver.expected + WORD // 2) % WORD - WORD // 2
             need(ahead < w.layout["size"], f"the host has more than {w.layout['size']} messages in flight")
-        link.carry(bytes_, arrived)
+        link.to_peer(bytes_)
 
     def arrived(bytes_):
         values = w.layout.unpack(bytes_)
         if checksum(bytes_) != 0 or values["length"] != len(bytes_):
             return
         if values["kind"] == w.layout["data"]:
-            link.carry(receiver.hear(values["number"], bytes_[w.layout.size :]), w.frame)
+            link.to_host(receiver.hear(values["number"], bytes_[w.layout.size :]))
         elif values["kind"] == w.layout["ack"]:
             sender.hear(values["number"])
 
-    w.hear = hear
+    w.hear, link.hear = hear, arrived
     started = w.now
     sender.fill()
     while w.now < started + limit and (len(receiver.got) < len(ours) or sender.oldest < len(theirs)):
         while waiting and w.send(waiting[0]) == 0:
             waiting.pop(0)
-        w.run(10 * MS if link.loss else MS)
-        sender.tick()
+        w.run(link.tick)
+        if sender.is_due():
+            link.event(lambda: "a timer ends", sender.tick)
     need(receiver.got == ours[: len(receiver.got)], "the peer received other messages than the host's user had sent")
-    need(len(receiver.got) == len(ours), f"the peer got {len(receiver.got)} of {len(ours)} messages in {limit // S} s")
+    need(len(receiver.got) == len(ours), f"the peer got {len(receiver.got)} of {len(ours)} messages in {limit / S:.1f} s")
     w.expect_got(theirs, "over the link")
     return w.now - started
 
@@ -380,6 +394,14 @@ def check_link(w):
     w.open()
     link = Link(w, 0.1, MS, 8 * MS)
     converse(w, link, [w.bytes(0, 300) for _ in range(120)], [w.bytes(0, 300) for _ in range(120)], 120 * S)
+
+
+def check_faults(w):
+    """A few messages in both directions, with the faults that are chosen."""
+    w.open()
+    converse(w, search.Link(w), *([w.bytes(16) for _ in range(3)] for _ in "12"), 20 * timeout(w))
+    w.run(3 * timeout(w))
+    w.expect_got([], "after all messages")
 
 
 # ---- questions -------------------------------------------------------------------------------------------------------
@@ -450,5 +472,6 @@ LAB = Lab(2, "window", layout, [
     Check("outside", 2, "messages outside the window are not kept", check_outside),
     Check("refuses", 2, "damaged frames change nothing", check_refuses),
     Check("speed", 2, "a window is sent in a round trip", check_speed),
-    Check("link", 4, "messages in both directions over a bad link", check_link, seeds=4),
+    Check("link", 2, "messages in both directions over a bad link", check_link, seeds=4),
+    Check("faults", 2, "three messages each way, with any two faults", check_faults, choose=("lose", "double", "delay")),
 ], story="link", questions=questions)

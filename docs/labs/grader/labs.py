@@ -46,6 +46,14 @@ class Layout:
         return {field.name: int.from_bytes(data[self.at[field.name] : self.at[field.name] + field.size], "big")
                 for field in self.fields}
 
+    def title(self, data):
+        """Returns what a frame is, in a few words, such as `DATA 7`."""
+        values = self.unpack(data)
+        for name in self.by_name["kind"].values if values else ():
+            if self[name] == values["kind"]:
+                return f"{name.upper()} {values['number']}" if name in ("data", "ack") else name.upper()
+        return f"{len(data)} bytes"
+
     def header(self):
         """Returns the text of the student's header file."""
         lab, upper = self.lab, self.lab.upper()
@@ -104,10 +112,11 @@ class Choice:
 
 
 class Check:
-    """A mark or several: run(world) raises Wrong, for some of `seeds` seeds, if the host does not deserve them."""
+    """A mark or several: run(world) raises Wrong, for some of `seeds` seeds or, with `choose`, for some list of these unusual
+    choices (search.py), if the host does not deserve them."""
 
-    def __init__(self, name, marks, what, run, seeds=3):
-        self.name, self.marks, self.what, self.run, self.seeds = name, marks, what, run, seeds
+    def __init__(self, name, marks, what, run, seeds=3, choose=()):
+        self.name, self.marks, self.what, self.run, self.seeds, self.choose = name, marks, what, run, seeds, choose
 
 
 class Lab:

@@ -44,6 +44,8 @@ SILENCE_S = 10  # the longest wait for the answer to one step
 STEPS, ANSWERS, WAITING = "steps", "MiB of answers", "seconds of waiting"
 RUN_BUDGET = {ANSWERS: 32}
 LAB_BUDGET = {STEPS: 250000, ANSWERS: 128, WAITING: 60}
+SEARCH_BUDGET = {STEPS: 150000, ANSWERS: 64, WAITING: 180}  # and search.RUNS_MAX, search.SECONDS_MAX
+AHEAD = 2  # hosts that wait for the next runs of a search
 RECORD_COST = 256  # bytes that the grader may need for a record of an answer, besides the record's own
 RECORD_MAX = MIB
 TOLD = {"trace": b"s", "journey": b"j"}  # additional records that a process sends on request
@@ -64,24 +66,24 @@ class Ended(Exception):
 
 
 class Budget:
-    """Costs of a student's host, by name, and their limits. A run's budget is a part of the budget of all checks, `whole`."""
+    """Costs of a student's host, by name, and their limits. A run's budget is a part of that of `whole`: all checks, or a search."""
 
-    def __init__(self, limits=None, whole=None):
-        self.limits, self.whole = LAB_BUDGET if limits is None else limits, whole
+    def __init__(self, limits=None, whole=None, of="all checks"):
+        self.limits, self.whole, self.of = LAB_BUDGET if limits is None else limits, whole, of
         self.spent = dict.fromkeys(self.limits, 0)
         self.over = None  # why nothing is left
         self.room = dict(TOLD_MAX)
 
     def run(self):
         """Returns the budget of one run."""
-        return Budget(RUN_BUDGET, self)
+        return Budget(RUN_BUDGET, self, "a run")
 
     def spend(self, what, amount):
         """Adds a cost. Raises Ended if it is above a limit."""
         if what in self.limits:
             self.spent[what] += amount
             if self.spent[what] > self.limits[what]:
-                self.over = f"used up its budget for {'a run' if self.whole else 'all checks'}: {self.limits[what]} {what}"
+                self.over = f"used up its budget for {self.of}: {self.limits[what]} {what}"
                 raise Ended(self.over)
         if self.whole is not None:
             self.whole.spend(what, amount)
@@ -92,7 +94,7 @@ class Budget:
         return self.room[kind] >= 0
 
     def left(self, what):
-        """Returns, for a run's budget, the amount left for all checks."""
+        """Returns, for a run's budget, the amount left of the whole."""
         return self.whole.limits[what] - self.whole.spent[what]
 
 
@@ -409,3 +411,32 @@ class Process:
         self.socket.close()
         self.said.end()
         self.process.stderr.close()
+
+
+class Ahead:
+    """Starts the hosts of the runs of a search. The first one of a run is started earlier, since making a sandbox takes longer than
+    a run; a later one is not, lest it watch the one that has to be forgotten. start(budget, chance, boots) starts a host."""
+
+    def __init__(self, start, budget):
+        self.start, self.budget = start, budget
+        self.first = None  # chance of each first host
+        self.ready = []
+
+    def run(self):
+        """Returns a function with which the World of the next run starts its hosts."""
+        budget = self.budget.run()
+        return lambda chance, boots: self._first(chance, budget) if boots == 1 else self.start(budget, chance, boots)
+
+    def _first(self, chance, budget):
+        if chance != self.first:
+            self.close()
+            self.first = chance
+        while len(self.ready) <= AHEAD:
+            self.ready.append(self.start(budget, chance, 1))
+        host = self.ready.pop(0)
+        host.budget = budget
+        return host
+
+    def close(self):
+        while self.ready:
+            self.ready.pop().close()

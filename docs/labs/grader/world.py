@@ -44,10 +44,12 @@ def short(data, most=24):
 
 
 class World:
-    """start(chance, boots) returns a host: an object with step and close, as sandbox.Process."""
+    """start(chance, boots) returns a host: an object with step and close, as sandbox.Process. choices: the unusual ones of this run
+    (search.py); None: the check does not ask for any."""
 
-    def __init__(self, start, layout, seed, told=None):
+    def __init__(self, start, layout, seed, told=None, choices=None):
         self.start, self.layout, self.random = start, layout, Draws(seed, "world")
+        self.choices, self.opening = choices, False
         self.chance = Draws(seed, "host")  # apart, because the host sees these numbers
         self.told = told  # told(now, event, data): for --trace, --pcap, --journey and --questions
         self.now = 0
@@ -59,6 +61,8 @@ class World:
         self.ended = []  # (time, peer): sessions that their protocol has ended
         self.results = []  # of opens and sends since the last of them
         self.hear = None  # hear(peer, bytes): called for each frame, in the place of `sent`
+        self.after_event = lambda: None  # called after each event of the host
+        self.after_crash = lambda: None  # called when the host has crashed before an event, and booted
         self.host = None
 
     # ---- the host's life ----
@@ -100,8 +104,7 @@ class World:
             if self.agenda and self.agenda[0][0] <= self.now:
                 heapq.heappop(self.agenda)[2]()
             else:
-                self._tell("timer", b"")
-                self._step([])
+                self.event(lambda: "a timer ends", self._time_out)
 
     def run_until(self, done, ns):
         """Lets time pass until done(), at most ns. Returns whether it is."""
@@ -110,6 +113,34 @@ class World:
             due = min(self.agenda[0][0] if self.agenda else NEVER, self.wake)
             self.run(max(0, min(due, end) - self.now))
         return done()
+
+    def event(self, what, function):
+        """An event of the host's, before which it may crash. what() is the event, in words."""
+        if self.host is not None:
+            self.before_event("host", what, self._reboot)
+        function()
+        self.after_event()
+
+    def before_event(self, who, what, crash):
+        """Makes `who` crash, if that is chosen. A host whose user is opening a session does not: its user would not open it again."""
+        if self.choices is not None and not self.opening and self.choose("event", who, what) is not None:
+            crash()
+
+    def choose(self, kind, who, what):
+        """Returns the choice for a frame or an event of `who`, or None, the usual one. what() is the frame or event, in words."""
+        chosen = self.choices.make(kind, self.now, who, what)
+        if chosen is not None:
+            self._tell("chosen", self.choices.story[-1].encode())
+        return chosen
+
+    def _reboot(self):
+        self.crash()
+        self.boot()
+        self.after_crash()
+
+    def _time_out(self):
+        self._tell("timer", b"")
+        self._step([])
 
     def _step(self, items):
         """Makes the host do its due work and the work in items."""
@@ -164,16 +195,22 @@ class World:
     def frame(self, data, peer=PEER, delay=0):
         """The peer's frame arrives after `delay`, or now."""
         frame = link(HOST) + link(peer) + struct.pack(">H", ETHERTYPE) + data
+
+        def arrive():
+            self.event(lambda: f"{self.layout.title(data)} arrives", lambda: self._arrive(frame))
+
         if delay == 0:
-            self._arrive(frame)
+            arrive()
         else:
-            self.at(self.now + delay, lambda: self._arrive(frame))
+            self.at(self.now + delay, arrive)
 
     def open(self, peer=PEER):
         """The host's user opens a session to the peer, which may have to be asked for its link address. It has to succeed."""
         self.results.clear()
+        self.opening = True
         self._step([(b"O", address(peer))])
         self.run_until(lambda: self.results, MS)
+        self.opening = False
         need(self.results == [0], f"opening a session returned {self.results[0] if self.results else 'nothing'}")
 
     def send(self, message, peer=PEER):

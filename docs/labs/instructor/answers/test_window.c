@@ -210,6 +210,19 @@ TEST(the_oldest_message_is_sent_again_after_each_timeout)
 	end(r, WINDOW_SIZE + 1);
 }
 
+TEST(a_message_alone_in_flight_is_sent_again_after_each_timeout)
+{
+	struct xk_session *s;
+	struct rig *r = rig_with_pushed(1, &s);
+
+	rig_forget(r);
+	for (unsigned turn = 0; turn < 3; turn++) {
+		rig_advance_ms(r, WINDOW_TIMEOUT_MS);
+		CHECK(sent_from(r, WINDOW_FIRST, 1));
+	}
+	end(r, 1);
+}
+
 TEST(an_ack_that_counts_restarts_the_timeout)
 {
 	struct xk_session *s;
