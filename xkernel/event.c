@@ -180,6 +180,23 @@ event_cascade(struct xk_wheel *wheel)
 	}
 }
 
+/* Returns the event that is to fire first, of those in a slot, which are due at one time. */
+static struct xk_event *
+event_first(const struct xk_wheel *wheel, unsigned slot)
+{
+	struct xk_event *event = wheel->slots[slot].first;
+	unsigned count = 0, first;
+
+	if (xk_likely(event->next == NULL || wheel->host.first == NULL))
+		return event;
+	for (const struct xk_event *e = event; e != NULL; e = e->next)
+		count++;
+	first = wheel->host.first(wheel->host.argument, count);
+	while (first-- > 0)
+		event = event->next;
+	return event;
+}
+
 /* Does one step towards the next due event, which it stores. Returns whether more steps are needed. */
 static bool
 event_step(struct xk_wheel *wheel, uint64_t now_us, struct xk_event **event)
@@ -205,7 +222,7 @@ event_step(struct xk_wheel *wheel, uint64_t now_us, struct xk_event **event)
 		return true;
 	}
 	wheel->base_us = start_us;
-	*event = wheel->slots[slot].first;
+	*event = event_first(wheel, slot);
 	event_unlink(wheel, *event);
 	(*event)->state = XK_EVENT_FIRING;
 	(*event)->running++;

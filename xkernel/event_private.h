@@ -9,6 +9,8 @@ struct xk_wheel_host {
 	uint64_t (*now_us)(void *argument); /* reads the clock */
 	/* Called when something is due earlier than xk_wheel_next_ns returned before. Any context; never waits. */
 	void (*kick)(void *argument);
+	/* Returns which of `count` events that are due now is the first, from 0. May be NULL: the one scheduled first. */
+	unsigned (*first)(void *argument, unsigned count);
 	void *argument;
 };
 

@@ -128,6 +128,12 @@ struct xk_platform_ops {
 	 * were in use. For worlds in which that is chosen. May be NULL.
 	 */
 	bool (*stack_is_refused)(struct xk_platform *platform);
+
+	/*
+	 * Returns which of a kernel's `count` events that are due at one time fires first: 0 is the one that was scheduled
+	 * first. For worlds in which that is chosen. May be NULL. Must not wait.
+	 */
+	unsigned (*event_first)(struct xk_platform *platform, unsigned count);
 };
 
 /* An object for one thread at a time to wait on. Counts posts. */

@@ -37,6 +37,19 @@ host_stack_is_refused(struct xk_platform *platform)
 	return sim_choose(host->sim, &choice) != 0;
 }
 
+static unsigned
+host_event_first(struct xk_platform *platform, unsigned count)
+{
+	struct xk_sim_host *host = sim_host_of(platform);
+	struct xk_sim_choice choice = { .kind = XK_SIM_TIMER, .host = host };
+
+	choice.number = ++host->sim->timers_due;
+	for (choice.place = 1; choice.place < count; choice.place++)
+		if (sim_choose(host->sim, &choice) != 0)
+			return choice.place;
+	return 0;
+}
+
 static const struct xk_platform_ops host_platform_ops = {
 	.now_ns = sim_platform_now_ns,
 	.buffer_new = host_buffer_new,
@@ -56,6 +69,7 @@ static const struct xk_platform_ops host_platform_ops = {
 	.work = sim_platform_work,
 	.stack_switched = sim_platform_stack_switched,
 	.stack_is_refused = host_stack_is_refused,
+	.event_first = host_event_first,
 };
 
 static void

@@ -213,6 +213,7 @@ enum xk_sim_choice_kind {
 	XK_SIM_ORDER,  /* 1: of the events that are due at one moment, number `place` (from 1) precedes number 0 */
 	XK_SIM_BUFFER, /* 1: the host gets no buffer, as if all were in use */
 	XK_SIM_STACK,  /* 1: a message that would leave the driver finds no stack, as if all were in use */
+	XK_SIM_TIMER, /* 1: of the timers of a host that are due at one time, number `place` (from 1) precedes number 0 */
 	XK_SIM_CHOICES
 };
 
@@ -243,10 +244,10 @@ enum { XK_SIM_FATES_MAX = 3 /* of one frame: of its bytes, its time, and a secon
 
 struct xk_sim_choice {
 	enum xk_sim_choice_kind kind;
-	uint64_t number;                /* of the frame, the event, or the buffer or stack that hosts have asked for */
+	uint64_t number; /* of the frame, event, or time; of the buffer or stack that hosts have asked for */
 	const struct xk_sim_host *host; /* NULL for XK_SIM_ORDER */
-	unsigned place;                 /* for XK_SIM_ORDER; of a frame: number of its fates that were chosen before */
-	uint64_t drawn;                 /* of a frame: what happens if 0 is chosen, from the link's own faults */
+	unsigned place; /* for XK_SIM_ORDER, XK_SIM_TIMER; of a frame: number of its fates that were chosen before */
+	uint64_t drawn; /* of a frame: what happens if 0 is chosen, from the link's own faults */
 };
 
 /*

@@ -77,6 +77,7 @@ struct xk_sim {
 	unsigned leaked;               /* buffers, of hosts that were chosen to crash */
 	uint64_t events;               /* timers that have fired */
 	uint64_t buffers, stacks;      /* that hosts have asked for */
+	uint64_t timers_due;           /* times at which several of a host's timers were due */
 	uint64_t hash, frames;         /* frames: number sent so far */
 	struct memory_kept kept;       /* buffers of all hosts */
 	struct sim_frame *kept_frames; /* chained by next; each has room for SIM_FRAME_KEPT bytes */

@@ -189,3 +189,33 @@ MAN_TEST(host_gets_no_buffer_if_that_is_chosen, stage_two(stage, XK_IPP, &stage_
 	}
 	CHECK_EQ(chooser.made, 1);
 }
+
+/* ---- timers ---- */
+
+static void
+note_timer(struct xk_event *event, void *argument)
+{
+	const struct man *man = argument;
+
+	top_note(man->top, event == &man->events[0] ? "first" : "second");
+}
+
+MAN_TEST(timers_of_one_time_fire_in_the_order_that_is_chosen, stage_two(stage, XK_IPP, &stage_free, do_nothing))
+{
+	struct chooser chooser = { .choice = { XK_SIM_TIMER, .number = 2, .place = 1 }, .option = 1 };
+
+	CHECK_EQ(xk_sim_boot(man->host), 0);
+	for (unsigned i = 0; i < 2; i++)
+		xk_event_init(&man->events[i], xk_sim_kernel(man->host), note_timer, man);
+	xk_sim_choose(stage->sim, false, choose, &chooser);
+	for (unsigned i = 0; i < 2; i++) {
+		uint64_t begin_us = xk_sim_now_ns(stage->sim) / US;
+
+		stage->noted = 0;
+		xk_event_schedule(&man->events[0], 1000);
+		xk_event_schedule(&man->events[1], 1000);
+		xk_sim_run(stage->sim, (begin_us + 2000) * US);
+		CHECK_EQ(strncmp(stage->notes, i == 0 ? "first" : "second", 5), 0);
+		CHECK_EQ(chooser.made, i);
+	}
+}

@@ -61,7 +61,8 @@ host_new(uint64_t now_us)
 
 	REQUIRE(host != NULL);
 	host->now_us = now_us;
-	host->kernel.wheel = xk_wheel_new(&(struct xk_wheel_host){ host_now_us, host_kick, host });
+	host->kernel.wheel =
+		xk_wheel_new(&(struct xk_wheel_host){ .now_us = host_now_us, .kick = host_kick, .argument = host });
 	REQUIRE(host->kernel.wheel != NULL);
 	return host;
 }

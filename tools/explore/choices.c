@@ -91,8 +91,10 @@ choice_parse(const char *text, const struct net *net, struct choice *c)
 		c->kind = XK_SIM_CRASH;
 		return choice_find_host(net, words[1], c);
 	}
-	if (count == 2 && strcmp(what, "event") == 0 && strcmp(words[0], "order") == 0) {
-		c->kind = XK_SIM_ORDER;
+	if (count == 2 && (strcmp(what, "event") == 0 || strcmp(what, "timer") == 0) &&
+	    strcmp(words[0], "order") == 0) {
+		c->kind = *what == 't' ? XK_SIM_TIMER : XK_SIM_ORDER;
+		c->any_host = true;
 		return sscanf(words[1], "%" SCNu8 "%c", &c->place, &rest) == 1 && c->place > 0;
 	}
 	c->kind = strcmp(what, "stack") == 0 ? XK_SIM_STACK : XK_SIM_BUFFER;
@@ -115,7 +117,7 @@ choices_place(struct choices *choices)
 int
 choices_parse(const char *text, const struct net *net, struct choices *choices, char *why, size_t room)
 {
-	char one[6 * CHOICE_WORD], word[2];
+	char one[6 * CHOICE_WORD];
 	size_t len;
 
 	*choices = (struct choices){ .count = 0 };
@@ -126,7 +128,7 @@ choices_parse(const char *text, const struct net *net, struct choices *choices, 
 			return -EINVAL;
 		}
 		snprintf(one, sizeof(one), "%.*s", len < sizeof(one) ? (int)len : 0, text);
-		if (sscanf(one, " links good %1s", word) == EOF) {
+		if (strcmp(one + strspn(one, " "), "links good") == 0) {
 			choices->no_faults = true;
 			continue;
 		}
@@ -137,7 +139,7 @@ choices_parse(const char *text, const struct net *net, struct choices *choices, 
 		snprintf(
 			why, room,
 			"\"%.40s\" is none of: frame N [at HOST] lose|double [T]|delay [T]|damage [BYTE:BITS], event N "
-			"boot HOST, event N order PLACE, buffer|stack N refuse, links good",
+			"boot HOST, event|timer N order PLACE, buffer|stack N refuse, links good",
 			one);
 		return -EINVAL;
 	}
@@ -161,8 +163,9 @@ choice_print(const struct choice *c, const struct net *net, FILE *out)
 			fprintf(out, " %s", xk_setting_print(XK_SETTING_TIME, c->amount, time));
 	} else if (c->kind == XK_SIM_CRASH) {
 		fprintf(out, "event %" PRIu32 " boot %s", c->number, host);
-	} else if (c->kind == XK_SIM_ORDER) {
-		fprintf(out, "event %" PRIu32 " order %u", c->number, c->place);
+	} else if (c->kind == XK_SIM_ORDER || c->kind == XK_SIM_TIMER) {
+		fprintf(out, "%s %" PRIu32 " order %u", c->kind == XK_SIM_TIMER ? "timer" : "event", c->number,
+			c->place);
 	} else {
 		fprintf(out, "%s %" PRIu32 " refuse", c->kind == XK_SIM_STACK ? "stack" : "buffer", c->number);
 	}

@@ -1,7 +1,7 @@
 /*
  * choices.h - a run of the simulator as the list of its unusual choices, in the order in which they come:
  *
- *	frame 17 at b lose, event 41 boot b, event 52 order 1, buffer 9 refuse, stack 4 refuse
+ *	frame 17 at b lose, event 41 boot b, event 52 order 1, timer 3 order 1, buffer 9 refuse, stack 4 refuse
  *
  * Frames, events, buffers and stacks have the numbers of xk_sim_choose. What is not listed happens as usual, so a list is a
  * whole run, on every build.

@@ -293,6 +293,7 @@ story_choose(struct story *story, const struct xk_sim_choice *made)
 {
 	static const char *const told[XK_SIM_CHOICES] = {
 		[XK_SIM_ORDER] = "of the events due now, a later one is first",
+		[XK_SIM_TIMER] = "lets a later one of the timers due now fire first",
 		[XK_SIM_BUFFER] = "gets no buffer",
 		[XK_SIM_STACK] = "finds no stack for a message that would leave the driver",
 	};

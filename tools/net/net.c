@@ -172,6 +172,7 @@ net_boot(void *context, struct xk_sim_host *sim_host)
 	struct xk_kernel *kernel = xk_kernel_new(&config);
 
 	if (kernel == NULL) {
+		host->net->failed = true;
 		net_fail(host->net, config.name, NET_NO_STACKS);
 		return NULL;
 	}
@@ -186,6 +187,7 @@ net_boot(void *context, struct xk_sim_host *sim_host)
 			return kernel;
 		net_fail(host->net, config.name, NET_NO_STACKS);
 	}
+	host->net->failed = true;
 	xk_kernel_free(kernel);
 	return NULL;
 }
@@ -200,7 +202,6 @@ net_boot_now(void *context)
 	if (xk_sim_is_up(host->sim) || xk_sim_boot(host->sim) == 0)
 		return;
 	net_fail(host->net, host->topology->name, "it cannot be booted");
-	host->net->failed = true;
 }
 
 static void

@@ -37,12 +37,26 @@ kernel_kick(void *argument)
 		xk_events_nudge(kernel);
 }
 
+static unsigned
+kernel_event_first(void *argument, unsigned count)
+{
+	struct xk_platform *platform = ((struct xk_kernel *)argument)->platform;
+
+	return platform->ops->event_first(platform, count);
+}
+
 int
 xk_events_init(struct xk_kernel *kernel)
 {
+	const struct xk_wheel_host host = { .now_us = kernel_now_us,
+					    .kick = kernel_kick,
+					    .first = kernel->platform->ops->event_first == NULL ? NULL
+												: kernel_event_first,
+					    .argument = kernel };
+
 	pthread_mutex_init(&kernel->events_mutex, NULL);
 	xk_token_init(&kernel->events_token);
-	kernel->wheel = xk_wheel_new(&(struct xk_wheel_host){ kernel_now_us, kernel_kick, kernel });
+	kernel->wheel = xk_wheel_new(&host);
 	return kernel->wheel == NULL ? -ENOMEM : 0;
 }
 
