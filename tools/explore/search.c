@@ -118,9 +118,11 @@ search_choose(void *context, const struct xk_sim_choice *made)
 		return choice_is(&choices->list[run->passed], made) ? choices->list[run->passed++].option : 0;
 	if (run->points == NULL)
 		return 0;
+	if (made->kind == XK_SIM_FRAME && (made->place != 0 || made->drawn != 0)) /* one fate for each frame */
+		return 0;
 	if (made->kind != XK_SIM_FRAME && (choose & SEARCH_KIND(made->kind)) != 0)
 		search_add_point(run, made, 1);
-	for (unsigned fate = XK_SIM_LOSE; made->kind == XK_SIM_FRAME && made->place == 0 && fate < XK_SIM_FATES; fate++)
+	for (unsigned fate = XK_SIM_LOSE; made->kind == XK_SIM_FRAME && fate < XK_SIM_FATES; fate++)
 		if ((choose & SEARCH_FATE(fate)) != 0)
 			search_add_point(run, made, fate);
 	return 0;
