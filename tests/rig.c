@@ -412,6 +412,18 @@ rig_collect(struct rig *r)
 			rig_list_add(&r->sent, m, r->ports[i]->name, NULL);
 }
 
+/* Fails the test if a promise is broken or, at the `end` of a test that breaks one, none is. */
+static void
+rig_check_promises(struct rig *r, bool end)
+{
+	struct xk_protocol *p;
+	const char *why = xk_kernel_promise(r->kernel, false, &p);
+
+	if (why != NULL && !r->breaks)
+		fprintf(stderr, "\nrig: %s: broken: %s\n", p->name, why);
+	CHECK(r->breaks ? why != NULL || !end : why == NULL);
+}
+
 /* Runs until nothing is left to do before `until`. */
 static void
 rig_run_until(struct rig *r, uint64_t until_ns)
@@ -419,6 +431,14 @@ rig_run_until(struct rig *r, uint64_t until_ns)
 	xk_memory_run_until(r->platform, until_ns);
 	xk_kernel_run(r->kernel);
 	rig_collect(r);
+	if (r->checks++ < RIG_CHECKS)
+		rig_check_promises(r, false);
+}
+
+void
+rig_expect_broken(struct rig *r)
+{
+	r->breaks = true;
 }
 
 void
@@ -572,6 +592,7 @@ rig_free(struct rig *r)
 
 	CHECK_EQ(r->sent.count, 0);
 	CHECK_EQ(r->delivered.count, 0);
+	rig_check_promises(r, true);
 	while (r->held != NULL)
 		rig_close(r, r->held->session);
 	rig_do(r, rig_do_uncache, r);

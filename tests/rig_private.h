@@ -15,6 +15,7 @@
 
 enum {
 	RIG_FAKES = 16,
+	RIG_CHECKS = 256, /* of promises, each of which may walk through all state */
 	RIG_PORTS = 4,
 	RIG_ENABLES = 8,
 	RIG_ANSWERS = 32,
@@ -135,6 +136,8 @@ struct rig_pending {
 struct rig {
 	bool may_refuse; /* a setting may be refused (rig_refusal) */
 	int refusal;     /* its error; 0: none */
+	bool breaks;     /* a promise (rig_expect_broken) */
+	unsigned checks; /* of promises */
 	struct xk_platform *platform;
 	struct xk_kernel *kernel;
 	struct rig_type *types[RIG_FAKES];

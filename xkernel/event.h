@@ -58,4 +58,11 @@ void xk_event_schedule(struct xk_event *event, uint64_t delay_us);
 /* Cancels the event if it is pending, and returns which of the three cases it was. */
 enum xk_event_cancelled xk_event_cancel(struct xk_event *event);
 
+/* Returns whether the event will fire, or its handler runs. For promises (upi.h), because it takes no lock. */
+static inline bool
+xk_event_is_awaited(const struct xk_event *event)
+{
+	return event->state == XK_EVENT_PENDING || event->running > 0;
+}
+
 #endif

@@ -45,4 +45,7 @@ void xk_event_init(struct xk_event *event, struct xk_kernel *kernel, xk_event_ha
  */
 void xk_retire(struct xk_kernel *kernel, struct xk_retired *retired, void (*release)(struct xk_retired *retired));
 
+/* Returns the text of a broken promise (upi.h), which stays valid until the next call for self's kernel. */
+const char *xk_broken(struct xk_protocol *self, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
 #endif

@@ -48,6 +48,35 @@ xk_table_fini(struct xk_protocol *self)
 	xk_map_fini(&self->table.sessions);
 }
 
+/* ---- promises ---- */
+
+struct table_asked {
+	bool at_rest;
+	const char *why;
+};
+
+static void
+table_ask(void *object, void *context)
+{
+	struct xk_session *s = object;
+	const struct xk_session_ops *ops = s->ops;
+	struct table_asked *asked = context;
+
+	if (asked->why == NULL && ops->promise != NULL)
+		asked->why = ops->promise(s, asked->at_rest);
+}
+
+const char *
+xk_table_promise(struct xk_protocol *self, bool at_rest)
+{
+	const struct xk_session_ops *ops = self->type->session_ops;
+	struct table_asked asked = { .at_rest = at_rest };
+
+	if (table_is_used(self) && (ops == NULL || ops->promise != NULL))
+		xk_map_for_each(&self->table.sessions, table_ask, &asked);
+	return asked.why;
+}
+
 /* ---- headers of new sessions ---- */
 
 int

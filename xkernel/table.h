@@ -108,4 +108,7 @@ int xk_table_disable(struct xk_protocol *self, struct xk_protocol *hlp_receive, 
 int xk_table_init(struct xk_protocol *self);
 void xk_table_fini(struct xk_protocol *self);
 
+/* Asks the sessions in a protocol's table for their promises (upi.h). Returns NULL, or a broken one. */
+const char *xk_table_promise(struct xk_protocol *self, bool at_rest);
+
 #endif

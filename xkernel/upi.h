@@ -82,8 +82,9 @@ struct xk_protocol_ops {
 	void (*port_changed)(struct xk_protocol *self);
 	/*
 	 * Returns NULL, or a promise of the protocol that does not hold, as a sentence that stays valid until the next
-	 * call. at_rest: the network is quiet, so that nothing may be left undone. Called between the steps of simulated
-	 * worlds: by `xk explore` after each, and by the swarm and, in debug builds, `xk run`.
+	 * call (xk_broken writes one with numbers). at_rest: the network is quiet, so that nothing may be left undone.
+	 * Called between the steps of simulated worlds: by `xk explore` after each, and by the swarm and, in debug
+	 * builds, `xk run`. Nothing runs then, and what waits holds no lock: reads take none.
 	 */
 	const char *(*promise)(struct xk_protocol *self, bool at_rest);
 	/*
@@ -154,6 +155,8 @@ struct xk_session_ops {
 	void (*close)(struct xk_session *s);
 	/* As a protocol's control; unknown operations go to the session below. */
 	int (*control)(struct xk_session *s, int op, void *argument);
+	/* As a protocol's promise, for each session in its table, before the protocol's own. */
+	const char *(*promise)(struct xk_session *s, bool at_rest);
 	/* For types with XK_BY_FIELDS: sends m, longer than sends.whole but not than sends.longest. Takes m. */
 	int (*divide)(struct xk_session *s, struct xk_msg *m);
 	/*

@@ -59,6 +59,7 @@ TRAFFIC_TEST(traffic_detects_each_flipped_bit_and_each_truncation, traffic_new("
 	uint8_t bytes[LEN];
 	size_t size = message(r, header(BOOT, 0, 0), 77, bytes);
 
+	rig_expect_broken(r);
 	rig_inject_flips(r, bytes, size, 8 * size);
 	CHECK_EQ(counter(r, "corrupt"), 8 * size);
 	for (size_t len = 0; len < size; len++)
@@ -77,6 +78,7 @@ TRAFFIC_TEST(traffic_detects_a_mix_of_two_messages, traffic_new(""))
 	uint8_t one[LEN], other[LEN];
 	size_t size = message(r, header(BOOT, 0, 1), 600, one);
 
+	rig_expect_broken(r);
 	message(r, header(BOOT, 0, 2), 600, other);
 	memcpy(one + 320, other + 320, 64);
 	rig_inject_bytes(r, one, size);
@@ -115,6 +117,7 @@ TRAFFIC_TEST(traffic_detects_duplicates_reordering_and_gaps, traffic_new("traffi
 	};
 	long broken = 0;
 
+	rig_expect_broken(r);
 	for (unsigned i = 0; i < XK_ARRAY_LENGTH(come); i++) {
 		long before = come[i].fault == NULL ? 0 : counter(r, come[i].fault);
 
@@ -140,6 +143,8 @@ TEST(traffic_holds_protocols_to_their_guarantees)
 
 		snprintf(settings, sizeof(settings), "traffic.promise=%s", promises[i]);
 		r = traffic_new(settings);
+		if (broken[i] > 0)
+			rig_expect_broken(r);
 		rig_inject(r, "00");
 		h.destination = HERE + 5;
 		inject_header(r, h);
@@ -166,6 +171,7 @@ TRAFFIC_TEST(traffic_on_two_links_expects_each_links_address,
 {
 	struct traffic_header h = header(BOOT, 0, 0);
 
+	rig_expect_broken(r);
 	inject_header(r, h);
 	CHECK_EQ(counter(r, "received"), 1);
 	h.destination = HERE_TOO;
@@ -184,6 +190,7 @@ TRAFFIC_TEST(traffic_names_the_first_violation, traffic_new("traffic.promise=onc
 {
 	struct xk_traffic_report report;
 
+	rig_expect_broken(r);
 	inject_message(r, 3, 9);
 	inject_message(r, 3, 9);
 	inject_message(r, 3, 9);
@@ -195,6 +202,7 @@ TRAFFIC_TEST(traffic_names_the_first_violation, traffic_new("traffic.promise=onc
 /* An announced session may carry any stream; an earlier session at the same place in memory does not count. */
 TRAFFIC_TEST(traffic_lets_a_new_session_carry_a_new_stream, traffic_new("traffic.promise=ordered"))
 {
+	rig_expect_broken(r);
 	for (uint32_t stream = 0; stream < 5; stream++) {
 		rig_wire_peer(r, 0x99);
 		inject_message(r, stream, 0);
@@ -236,6 +244,7 @@ TRAFFIC_TEST(traffic_remembers_a_bounded_number_of_streams, traffic_new("traffic
 {
 	struct xk_traffic_sender senders[8];
 
+	rig_expect_broken(r);
 	for (uint32_t stream = 0; stream < 100; stream++) {
 		inject_message(r, stream, 0);
 		inject_message(r, 1000, stream); /* a stream in use stays */

@@ -479,6 +479,7 @@ struct xk_kernel {
 	_Atomic unsigned applications_blocked; /* those of them that wait and are not yet woken */
 	_Atomic enum xk_ended ended;
 	struct xk_device *devices;
+	char broken[128]; /* the text of a broken promise (xk_broken) */
 	/* waiting */
 	_Atomic uint32_t waiters_lock;
 	struct xk_waiter *waiters;

@@ -5,6 +5,7 @@
 
 #include "xkernel/engine/engine.h"
 #include "xkernel/path.h"
+#include "xkernel/table.h"
 #include "xkernel/trace.h"
 
 /* ---- ports ---- */
@@ -330,7 +331,9 @@ xk_kernel_promise(struct xk_kernel *kernel, bool at_rest, struct xk_protocol **b
 
 	for (struct xk_protocol *p = xk_kernel_first(kernel); p != NULL && why == NULL; p = p->next) {
 		*broken = p;
-		why = p->type->ops->promise == NULL ? NULL : p->type->ops->promise(p, at_rest);
+		why = xk_table_promise(p, at_rest);
+		if (why == NULL && p->type->ops->promise != NULL)
+			why = p->type->ops->promise(p, at_rest);
 	}
 	return why;
 }

@@ -1,5 +1,7 @@
 /* services.c - see services.h; also those functions of process.h, platform.h and capture.h that concern the kernel. */
 #include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <sys/random.h>
 
 #include "xkernel/capture.h"
@@ -201,6 +203,18 @@ xk_retire(struct xk_kernel *kernel, struct xk_retired *retired, void (*release)(
 }
 
 /* ---- the end ---- */
+
+const char *
+xk_broken(struct xk_protocol *self, const char *format, ...)
+{
+	char *text = self->kernel->broken;
+	va_list arguments;
+
+	va_start(arguments, format);
+	vsnprintf(text, sizeof(self->kernel->broken), format, arguments);
+	va_end(arguments);
+	return text;
+}
 
 void
 xk_host_end(struct xk_protocol *self, int status)

@@ -67,6 +67,17 @@ xk_alarm_is_set(const struct xk_alarm *alarm)
 	return atomic_load_explicit(&alarm->at_ns, memory_order_relaxed) != XK_NEVER;
 }
 
+/*
+ * Returns whether the handler will run at at_ns or earlier (XK_NEVER: at any time), or runs now and has yet to set the
+ * alarm. For promises (upi.h), because it takes no lock.
+ */
+static inline bool
+xk_alarm_covers(const struct xk_alarm *alarm, uint64_t at_ns)
+{
+	return alarm->event.running > 0 || (alarm->event.state == XK_EVENT_PENDING && xk_alarm_is_set(alarm) &&
+					    atomic_load_explicit(&alarm->at_ns, memory_order_relaxed) <= at_ns);
+}
+
 /* The slow half of xk_alarm_set. Not for callers. */
 bool xk_alarm_set_sooner(struct xk_alarm *alarm, uint64_t at_ns);
 

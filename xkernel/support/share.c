@@ -203,6 +203,14 @@ xk_shares_join(struct xk_shares *shares, const struct xk_key *addresses, unsigne
 	return share;
 }
 
+const char *
+xk_shares_promise(const struct xk_shares *shares, bool at_rest)
+{
+	uint32_t held = xk_share_held(&shares->all);
+
+	return at_rest && held > 0 ? xk_broken(shares->lock.owner, "never given back to the shares: %u", held) : NULL;
+}
+
 void
 xk_shares_leave(struct xk_shares *shares, struct xk_share *share)
 {

@@ -105,6 +105,9 @@ void xk_shares_fini(struct xk_shares *shares);
  */
 struct xk_share *xk_shares_join(struct xk_shares *shares, const struct xk_key *addresses, unsigned count);
 
+/* As a protocol's promise (upi.h): at rest, everything taken was given back. */
+const char *xk_shares_promise(const struct xk_shares *shares, bool at_rest);
+
 /* Releases a reference on share, after everything taken with it was given back. Ignores NULL. Any shepherd. */
 void xk_shares_leave(struct xk_shares *shares, struct xk_share *share);
 
