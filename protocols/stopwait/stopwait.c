@@ -622,6 +622,39 @@ fail:
 	return err;
 }
 
+/* ---- promises ---- */
+
+static const char *
+stopwait_session_promise(struct xk_session *session, bool at_rest)
+{
+	const struct stopwait_session *s = (const struct stopwait_session *)session;
+	unsigned count = 0, buffers = 0;
+
+	for (const struct xk_msg *m = s->first; m != NULL; m = m->link) {
+		count++;
+		buffers += xk_msg_buffers(m);
+	}
+	if (count != s->count)
+		return xk_broken(session->protocol, "the queue's length is %u, not %u", count, s->count);
+	if (count > 1 + stopwait_of(s)->queue)
+		return "more messages are queued than the queue holds";
+	if (buffers > xk_share_held(s->share))
+		return "a message's buffers are not counted in its host's share";
+	if (count > 0 && s->error != 0)
+		return "a dead session has messages in its queue";
+	if (count > 0 && !xk_alarm_covers(&s->alarm, s->retry.due_ns))
+		return "a message is in flight without a timer";
+	if (at_rest && count > 0)
+		return "a message is neither acknowledged nor given up";
+	return at_rest && s->delivering ? "a message is being delivered for ever" : NULL;
+}
+
+static const char *
+stopwait_promise(struct xk_protocol *self, bool at_rest)
+{
+	return xk_shares_promise(&((const struct stopwait *)self)->shares, at_rest);
+}
+
 /* ---- tables ---- */
 
 static const struct xk_session_ops stopwait_session_ops = {
@@ -630,6 +663,7 @@ static const struct xk_session_ops stopwait_session_ops = {
 	.push = stopwait_push,
 	.pop = stopwait_pop,
 	.close = stopwait_close,
+	.promise = stopwait_session_promise,
 };
 
 static const struct xk_protocol_ops stopwait_ops = {
@@ -639,6 +673,7 @@ static const struct xk_protocol_ops stopwait_ops = {
 	.passive_key = xk_ports_passive_key,
 	.passive_key_of = xk_ports_passive_key_of,
 	.demux = stopwait_demux,
+	.promise = stopwait_promise,
 	.key = stopwait_key_of,
 };
 

@@ -1,6 +1,6 @@
 /*
  * test_stopwait.c - one end: how it calls and answers calls, sends and receives. Sets session state that nothing else
- * reaches: numbers about to wrap, and a delivery that has not returned.
+ * reaches: numbers about to wrap, a delivery that has not returned, and broken promises.
  */
 #include <limits.h>
 
@@ -403,4 +403,51 @@ STOPWAIT_TEST(stopwait_sequence_numbers_wrap, server_new(""))
 		CHECK_EQ(s->count, 0);
 	}
 	CHECK_EQ(rig_counter(r, "bad_sequence"), 0);
+}
+
+/* ---- promises ---- */
+
+/* Checks that stopwait's promises hold (NULL), or that the first broken one is this. */
+static void
+check_promise(struct rig *r, bool at_rest, const char *broken)
+{
+	struct xk_protocol *p;
+	const char *why = xk_kernel_promise(rig_kernel(r), at_rest, &p);
+
+	CHECK((why == NULL) == (broken == NULL));
+	if (why == NULL || broken == NULL)
+		return;
+	CHECK_STR(why, broken);
+	CHECK(p == rig_protocol(r, "stopwait"));
+}
+
+STOPWAIT_TEST(stopwait_states_its_promises, rig_new("stopwait"))
+{
+	uint64_t id;
+	struct stopwait_session *s = (struct stopwait_session *)open_and_call(r, "x", &id);
+
+	expect(r, STOPWAIT_DATA, 0);
+	check_promise(r, false, NULL);
+	check_promise(r, true, "a message is neither acknowledged nor given up");
+	s->count++;
+	check_promise(r, false, "the queue's length is 1, not 2");
+	s->count--;
+	s->alarm.event.state = XK_EVENT_IDLE;
+	check_promise(r, false, "a message is in flight without a timer");
+	s->alarm.event.state = XK_EVENT_PENDING;
+	s->retry.due_ns -= 1000;
+	check_promise(r, false, "a message is in flight without a timer");
+	s->retry.due_ns += 1000;
+	xk_share_give(s->share, 1);
+	check_promise(r, false, "a message's buffers are not counted in its host's share");
+	CHECK(xk_share_take(s->share, 1));
+	answer(r, STOPWAIT_ACK, 0, 0xb, id);
+	check_promise(r, true, NULL);
+	CHECK(xk_share_take(s->share, 1));
+	check_promise(r, true, "never given back to the shares: 1");
+	xk_share_give(s->share, 1);
+	s->delivering = true;
+	check_promise(r, true, "a message is being delivered for ever");
+	s->delivering = false;
+	rig_close(r, &s->session);
 }
