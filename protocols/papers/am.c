@@ -750,6 +750,82 @@ am_get_participants(struct xk_session *session, struct xk_participants *particip
 	return 0;
 }
 
+/* ---- promises ---- */
+
+/* Checks the requests that wait and those in flight. */
+static const char *
+am_requests_promise(const struct am_session *s, uint32_t *buffers)
+{
+	const struct am *am = am_of(s);
+	unsigned waiting = 0;
+
+	for (const struct xk_msg *m = s->first; m != NULL; m = m->link, waiting++)
+		*buffers += xk_msg_buffers(m);
+	if (waiting != s->waiting)
+		return "the number of requests that wait is wrong";
+	if (waiting > 0 && s->peer == 0 && !s->calling)
+		return "a request waits for a peer that is not called";
+	if (s->calling && !xk_alarm_covers(&s->alarm, s->call.due_ns))
+		return "a peer is called without a timer";
+	if (s->next - s->oldest > am->outstanding)
+		return "more requests are in flight than `outstanding` allows";
+	if (waiting + (s->next - s->oldest) > am->outstanding + am->queue)
+		return "more requests wait than the queue holds";
+	if (s->oldest != s->next && s->requests[s->oldest % AM_SLOTS].m == NULL)
+		return "the oldest request in flight is answered";
+	for (uint32_t sequence = s->oldest; sequence != s->next; sequence++) {
+		const struct am_request *request = &s->requests[sequence % AM_SLOTS];
+
+		if (request->m != NULL && !xk_alarm_covers(&s->alarm, request->retry.due_ns))
+			return "a request is in flight without a timer";
+		*buffers += request->m != NULL ? xk_msg_buffers(request->m) : 0;
+	}
+	return NULL;
+}
+
+/* A passive session that is over is in no table. */
+static const char *
+am_session_promise(struct xk_session *session, bool at_rest)
+{
+	const struct am_session *s = (const struct am_session *)session;
+	uint32_t buffers = 0;
+	const char *why = am_requests_promise(s, &buffers);
+
+	for (unsigned i = 0; i < AM_SLOTS && why == NULL; i++) {
+		const struct am_served *served = &s->served[i];
+
+		if ((served->progress == AM_KEPT) != (served->m != NULL))
+			return "a reply is kept that nobody may ask for";
+		if (served->m != NULL && !xk_alarm_covers(&s->alarm, served->until_ns))
+			return "a reply is kept without a timer";
+		if (at_rest && served->m != NULL)
+			return "a reply is kept beyond its time";
+		if (at_rest && served->progress == AM_RUNNING)
+			return "a handler does not end";
+		buffers += served->m != NULL ? xk_msg_buffers(served->m) : 0;
+	}
+	if (why == NULL && buffers > xk_share_held(s->share))
+		return "a message's buffers are not counted in its host's share";
+	if (why == NULL && at_rest && (s->calling || s->waiting > 0 || s->oldest != s->next))
+		return "a request is neither answered nor returned";
+	return why;
+}
+
+static const char *
+am_promise(struct xk_protocol *self, bool at_rest)
+{
+	const struct am *am = (const struct am *)self;
+	const struct am_session *s;
+	unsigned passive = 0;
+
+	for (unsigned i = 0; i < AM_BUCKETS; i++)
+		for (s = TAILQ_FIRST(&am->passive[i]); s != NULL; s = TAILQ_NEXT(s, of_address))
+			passive++;
+	if (passive != am->passive_count)
+		return xk_broken(self, "the number of passive sessions is %u, not %u", passive, am->passive_count);
+	return xk_shares_promise(&am->shares, at_rest);
+}
+
 /* ---- init and fini ---- */
 
 static void
@@ -816,6 +892,7 @@ static const struct xk_session_ops am_session_ops = {
 	.close = am_close,
 	.control = am_session_control,
 	.get_participants = am_get_participants,
+	.promise = am_session_promise,
 };
 
 static const struct xk_protocol_ops am_ops = {
@@ -826,6 +903,7 @@ static const struct xk_protocol_ops am_ops = {
 	.passive_key_of = am_passive_key_of,
 	.demux = am_demux,
 	.control = am_control,
+	.promise = am_promise,
 };
 
 static const struct xk_setting am_settings[] = {

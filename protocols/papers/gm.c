@@ -616,6 +616,56 @@ gm_control(struct xk_protocol *self, int op, void *argument)
 	return xk_regions_control(self, &((struct gm *)self)->regions, op, argument);
 }
 
+/* ---- promises ---- */
+
+/* A session that is over is in no table. */
+static const char *
+gm_session_promise(struct xk_session *session, bool at_rest)
+{
+	struct gm_session *s = (struct gm_session *)session;
+	const struct gm *gm = gm_of(s);
+	uint64_t position = s->count == 0 ? s->acked : gm_slot(s, 0)->position;
+	uint32_t buffers = s->partial != NULL ? s->partial_room : 0;
+
+	for (unsigned i = 0; i < s->count; i++) {
+		if (gm_slot(s, i)->position != position)
+			return "the packets of a message in flight do not follow those of the one before";
+		position += gm_slot(s, i)->count;
+		buffers += gm_slot(s, i)->buffers;
+	}
+	if (position != s->end || s->acked > s->next || s->next > s->sent || s->sent > s->end)
+		return "the packets in flight are not those of the messages in flight";
+	if (s->count > 0 && s->acked - gm_slot(s, 0)->position >= gm_slot(s, 0)->count)
+		return "a message in flight is acknowledged";
+	if (s->count + (s->datagrams - s->credited) > (gm->flow ? gm->tokens : GM_TOKENS_MAX))
+		return "more messages are in flight than there are tokens";
+	if (gm->flow && s->sent - s->acked > gm->window)
+		return "more packets are unacknowledged than the window allows";
+	if (buffers > xk_share_held(s->share))
+		return "a message's buffers are not counted in its host's share";
+	if (s->count > 0 && !xk_alarm_covers(&s->alarm, s->retry.due_ns))
+		return "a packet is in flight without a timer";
+	if (s->partial != NULL && !xk_alarm_covers(&s->alarm, s->partial_ns + gm->patience_ns))
+		return "an incomplete message has no timer";
+	if (s->taken != s->acked_to && !xk_alarm_covers(&s->alarm, s->ack_due_ns))
+		return "a delayed acknowledgement has no timer";
+	if (s->taken > s->arrived)
+		return "a packet was taken that has not arrived";
+	if (s->ready != NULL && !s->delivering)
+		return "a whole message waits, and nobody delivers it";
+	if (at_rest && s->count > 0)
+		return "a message is neither acknowledged nor given up";
+	if (at_rest && (s->partial != NULL || s->delivering))
+		return "a message is neither delivered nor abandoned";
+	return at_rest && s->taken != s->acked_to ? "a delayed acknowledgement was never sent" : NULL;
+}
+
+static const char *
+gm_promise(struct xk_protocol *self, bool at_rest)
+{
+	return xk_shares_promise(&((const struct gm *)self)->shares, at_rest);
+}
+
 /* ---- init and fini ---- */
 
 static void
@@ -694,6 +744,7 @@ static const struct xk_session_ops gm_session_ops = {
 	.pop = gm_pop,
 	.close = gm_close,
 	.control = gm_session_control,
+	.promise = gm_session_promise,
 };
 
 static const struct xk_protocol_ops gm_ops = {
@@ -704,6 +755,7 @@ static const struct xk_protocol_ops gm_ops = {
 	.passive_key_of = xk_ports_passive_key_of,
 	.demux = gm_demux,
 	.control = gm_control,
+	.promise = gm_promise,
 };
 
 static const struct xk_role gm_lowers[] = {
