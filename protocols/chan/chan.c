@@ -254,6 +254,7 @@ static const struct xk_protocol_ops chan_ops = {
 	.fini = chan_fini,
 	.open = chan_client_open,
 	.demux = chan_demux,
+	.promise = chan_peers_promise,
 };
 
 #define CHAN_HOUR_NS UINT64_C(3600000000000)

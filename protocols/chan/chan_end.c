@@ -811,6 +811,44 @@ chan_end_close(struct xk_session *session)
 	chan_peer_leave(e, rests);
 }
 
+/* ---- promises ---- */
+
+static const char *
+chan_client_promise(struct xk_session *session, bool at_rest)
+{
+	const struct chan_client *c = (const struct chan_client *)session;
+	const struct chan_end *e = &c->end;
+
+	if (e->state == CHAN_SENT && !xk_alarm_covers(&e->alarm, c->ends_ns))
+		return "a call is in progress without a timer that ends it by its deadline";
+	if (e->state == CHAN_SENT && e->disabled)
+		return "a call is in progress with a server that is gone";
+	if (e->state != CHAN_SENT && (e->copy.kept.buffers != 0 || c->call != NULL))
+		return "a call is over, and has not ended";
+	if (at_rest && e->state == CHAN_SENT)
+		return "a call has ended neither with a reply nor with an error";
+	return at_rest && e->state == CHAN_ENDED ? "nobody has fetched a call's result" : NULL;
+}
+
+/* A disabled end is in no table. */
+static const char *
+chan_server_promise(struct xk_session *session, bool at_rest)
+{
+	const struct chan_end *e = (const struct chan_end *)session;
+
+	if (e->state == CHAN_SENT && !xk_alarm_covers(&e->alarm, e->retry.due_ns))
+		return "a reply is unacknowledged without a timer";
+	if (e->received_ns != 0 && !xk_alarm_covers(&e->alarm, XK_NEVER)) /* 0: open_done has not returned */
+		return "a channel has no timer to forget it";
+	if (e->state != CHAN_SENT && e->copy.kept.buffers != 0)
+		return "a reply is kept that nobody may ask for";
+	if (e->copy.kept.buffers != 0 && e->copy.saved > xk_share_held(e->peer->saved))
+		return "a reply's buffers are not counted in its network's share";
+	if (at_rest && e->state == CHAN_EXECUTE)
+		return "a handler does not end";
+	return at_rest && e->state == CHAN_SENT ? "a reply is neither acknowledged nor given up" : NULL;
+}
+
 /* ---- the client: opening and asking ---- */
 
 static int
@@ -852,6 +890,7 @@ static const struct xk_session_ops chan_client_session_ops = {
 	.let_go = chan_end_let_go,
 	.close = chan_end_close,
 	.control = chan_client_control,
+	.promise = chan_client_promise,
 };
 
 int
@@ -890,6 +929,7 @@ static const struct xk_session_ops chan_server_session_ops = {
 	.push = chan_end_push,
 	.pop = chan_server_pop,
 	.close = chan_end_close,
+	.promise = chan_server_promise,
 };
 
 /*

@@ -486,3 +486,49 @@ chan_peer_fini(struct chan *chan)
 	xk_shares_fini(&chan->shares);
 	xk_shares_fini(&chan->saved);
 }
+
+/* ---- promises ---- */
+
+/* What the peers have together, and the first of their promises that is broken. */
+struct chan_peers_seen {
+	unsigned idle, memories;
+	const char *why;
+};
+
+static void
+chan_peer_see(void *object, void *context)
+{
+	struct chan_peer *peer = object;
+	struct chan_peers_seen *seen = context;
+	const struct chan_end *e;
+	unsigned ends[2] = { 0, 0 };
+
+	for (unsigned is_server = 0; is_server < 2; is_server++)
+		for (e = TAILQ_FIRST(&peer->ends[is_server]); e != NULL; e = TAILQ_NEXT(e, beside))
+			ends[is_server]++;
+	seen->idle += peer->idle.count;
+	seen->memories += peer->evicted.count;
+	if (ends[true] != peer->served)
+		seen->why = "a host's channels are counted wrong";
+	else if (ends[false] + ends[true] > peer->references)
+		seen->why = "a host is not held by its channels";
+	else if (xk_share_held(&peer->own) != peer->served + (peer->served > 0 ? peer->chan->host_cost : 0))
+		seen->why = "a host's share is not that of its channels";
+}
+
+const char *
+chan_peers_promise(struct xk_protocol *self, bool at_rest)
+{
+	struct chan *chan = (struct chan *)self;
+	struct chan_peers_seen seen = { .why = NULL };
+
+	xk_map_for_each(&chan->peers, chan_peer_see, &seen);
+	if (seen.why != NULL)
+		return seen.why;
+	if (seen.idle != chan->idle_count || seen.memories != chan->memories)
+		return xk_broken(self, "the numbers of closed and evicted channels are %u and %u, not %u and %u",
+				 seen.idle, seen.memories, chan->idle_count, chan->memories);
+	if (chan->memories > 0 && !xk_event_is_awaited(&chan->forget))
+		return "evicted channels are remembered for ever";
+	return xk_shares_promise(&chan->saved, at_rest);
+}

@@ -292,6 +292,9 @@ void chan_peer_changed(const struct xk_bidctl_watcher *watcher, enum xk_bidctl_c
 /* Handles the event `forget`. */
 void chan_peer_expire(struct xk_event *event, void *argument);
 
+/* As a protocol's promise. */
+const char *chan_peers_promise(struct xk_protocol *self, bool at_rest);
+
 /* Frees all peers when the kernel ends. No timer fires any more. */
 void chan_peer_fini(struct chan *chan);
 

@@ -20,8 +20,10 @@
 #include "protocols/test/chantest.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 
+#include "protocols/bid/boot.h"
 #include "protocols/test/client_private.h"
 #include "xkernel/trace.h"
 
@@ -37,13 +39,17 @@
 	C(CHANTEST_RTT_MAX, "rtt_max_ns")
 XK_COUNTERS(chantest, CHANTEST_COUNTERS);
 
+enum { CHANTEST_SERVED = 64 };
+
 struct chantest {
 	struct client client;
 	/* settings */
 	bool serve;
 	uint64_t work_ns, first, channels, reply_max;
 
-	_Atomic uint64_t number; /* of the next request; never reused */
+	_Atomic uint64_t number;                  /* of the next request; never reused */
+	_Atomic uint64_t served[CHANTEST_SERVED]; /* of a server, by number: marks of requests that were carried out */
+	_Atomic uint64_t again;                   /* requests that were carried out again */
 	_Atomic bool running;
 	struct xk_lock lock; /* protects what follows during a run; held while record and failed are called */
 	struct xk_chantest_run run;
@@ -268,17 +274,30 @@ chantest_fini(struct xk_protocol *self)
 	free(((struct client *)self)->pattern);
 }
 
-/* Traces the number of the request. */
-static void
-chantest_tell(struct xk_protocol *self, struct xk_msg **m)
+/* Returns the number of request m, or as much of it as m has. */
+static uint64_t
+chantest_number(const struct xk_msg *m)
 {
-	size_t len = client_number_len((uint32_t)xk_msg_len(*m));
-	const uint8_t *p = xk_msg_peek(m, len);
+	uint8_t bytes[CLIENT_NUMBER_LEN] = { 0 };
 	uint64_t number = 0;
 
-	for (size_t i = 0; p != NULL && i < len; i++)
-		number |= (uint64_t)p[i] << (8 * i);
-	xk_trace(self, XK_TRACE_EVENTS, "serves %llu", (unsigned long long)number);
+	xk_msg_copy_out(m, 0, bytes, client_number_len((uint32_t)xk_msg_len(m)));
+	for (size_t i = 0; i < sizeof(bytes); i++)
+		number |= (uint64_t)bytes[i] << (8 * i);
+	return number;
+}
+
+/* Notes request m, which has its whole number. Together with the client's boot, a number is used once. */
+static void
+chantest_note(struct chantest *t, const struct xk_msg *m)
+{
+	uint64_t boot = xk_msg_from_boot(m), number = chantest_number(m);
+	uint64_t mark = boot ^ (number + 1) * UINT64_C(0x9e3779b97f4a7c15);
+
+	if (boot == 0) /* the protocols below do not distinguish boots */
+		return;
+	if (atomic_exchange_explicit(&t->served[number % CHANTEST_SERVED], mark, memory_order_relaxed) == mark)
+		atomic_fetch_add_explicit(&t->again, 1, memory_order_relaxed);
 }
 
 static int
@@ -289,12 +308,29 @@ chantest_call_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_
 	xk_count(self, CHANTEST_REQUESTS);
 	xk_count(self, CHANTEST_MESSAGES);
 	if (xk_unlikely(self->shown_level >= XK_TRACE_EVENTS))
-		chantest_tell(self, &m);
+		xk_trace(self, XK_TRACE_EVENTS, "serves %llu", (unsigned long long)chantest_number(m));
+	if (xk_msg_len(m) >= CLIENT_NUMBER_LEN)
+		chantest_note(t, m);
 	if (xk_unlikely(t->work_ns != 0))
 		xk_work(self, t->work_ns);
 	xk_msg_truncate(m, t->reply_max);
 	*reply = m;
 	return 0;
+}
+
+static const char *
+chantest_promise(struct xk_protocol *self, bool at_rest)
+{
+	const struct chantest *t = (const struct chantest *)self;
+	bool is_running = atomic_load(&t->running);
+
+	if (xk_counter(self, CHANTEST_BAD) > 0)
+		return "a reply is not that of its call";
+	if (atomic_load(&t->again) > 0)
+		return xk_broken(self, "requests that were carried out twice: %" PRIu64, atomic_load(&t->again));
+	if (is_running != (t->callers > 0))
+		return "a run does not end with its last caller";
+	return at_rest && is_running ? xk_broken(self, "callers that do not end: %u", t->callers) : NULL;
 }
 
 static const struct xk_setting chantest_settings[] = {
@@ -324,6 +360,7 @@ static const struct xk_protocol_ops chantest_ops = {
 	.init = chantest_init,
 	.fini = chantest_fini,
 	.call_demux = chantest_call_demux,
+	.promise = chantest_promise,
 };
 
 const struct xk_protocol_type xk_type_chantest = {
