@@ -490,6 +490,20 @@ bid_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 	xk_pop(s, lls, m, NULL);
 }
 
+/* ---- promises ---- */
+
+static const char *
+bid_session_promise(struct xk_session *session, bool at_rest)
+{
+	const struct bid_session *s = (const struct bid_session *)session;
+	const struct xk_session *origin = bid_origin(s);
+	bool moved = s->passive && origin != NULL && origin != session->lls;
+
+	(void)at_rest;
+	return moved != xk_session_marked(session) ? "a session does not answer where its latest good message came from"
+						   : NULL;
+}
+
 /* ---- tables ---- */
 
 static int
@@ -517,6 +531,7 @@ static const struct xk_session_ops bid_session_ops = {
 	.control = bid_session_control,
 	.path_state = bid_path_state,
 	.get_participants = bid_get_participants,
+	.promise = bid_session_promise,
 };
 
 static const struct xk_protocol_ops bid_ops = {

@@ -921,6 +921,54 @@ bidctl_init(struct xk_protocol *self)
 	return err;
 }
 
+/* ---- promises ---- */
+
+/* A shepherd that has a hold, and does not wait, may be in the midst of a change. */
+static const char *
+bidctl_peer_promise(const struct bidctl_peer *peer, bool at_rest)
+{
+	const struct bidctl *b = peer->bidctl;
+	const struct bidctl_waiter *waiter;
+	unsigned waiters = 0;
+	bool is_settled;
+
+	for (waiter = SLIST_FIRST(&peer->waiters); waiter != NULL; waiter = SLIST_NEXT(waiter, next))
+		waiters++;
+	is_settled = !peer->notifying && peer->holds == waiters;
+	if (peer->asking && !xk_alarm_covers(&peer->alarm, peer->retry.due_ns))
+		return "a question is unanswered without a timer";
+	if (peer->asking && peer->retry.tries > b->retries)
+		return "a question is repeated more often than `retries`";
+	if (is_settled && peer->boot != peer->notified)
+		return "watchers were not notified of a host's boot";
+	if (is_settled && waiters > 0 && !peer->asking)
+		return "a shepherd waits for a host that nobody asks";
+	if (is_settled && !xk_alarm_covers(&peer->alarm, XK_NEVER) && (peer->uses == 0 || peer->suspected))
+		return "a host has no timer to forget it, or to ask it";
+	if (at_rest && peer->asking)
+		return "a question is neither answered nor given up";
+	return at_rest && peer->holds > 0 ? "a shepherd still waits for a host" : NULL;
+}
+
+static const char *
+bidctl_promise(struct xk_protocol *self, bool at_rest)
+{
+	struct bidctl *b = (struct bidctl *)self;
+	uint64_t peers = 0, ended = 0;
+	const struct bidctl_peer *peer;
+	const char *why = NULL;
+
+	for (uint32_t i = 0; i <= b->bucket_mask && peers < b->peer_count; i++)
+		for (peer = SLIST_FIRST(&b->buckets[i]); peer != NULL; peer = SLIST_NEXT(peer, next)) {
+			peers++;
+			ended += peer->ended_count;
+			why = why == NULL ? bidctl_peer_promise(peer, at_rest) : why;
+		}
+	if (why == NULL && (peers != b->peer_count || ended != b->ended_count))
+		why = "the number of hosts, or of their boots, is wrong";
+	return why;
+}
+
 /* ---- tables ---- */
 
 static const struct xk_bidctl_ops bidctl_neighbour_ops = {
@@ -936,6 +984,7 @@ static const struct xk_protocol_ops bidctl_ops = {
 	.init = bidctl_init,
 	.fini = bidctl_fini,
 	.demux = bidctl_demux,
+	.promise = bidctl_promise,
 };
 
 enum { BIDCTL_PEERS_MAX = 1 << 20 };
