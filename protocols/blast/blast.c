@@ -25,6 +25,7 @@
  * Graph:        blast -> vnet, blast -> ip
  */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 
 #include "protocols/blast/blast_private.h"
@@ -395,6 +396,70 @@ blast_slow_path(struct xk_protocol *self, struct xk_session *lls, struct xk_msg 
 		blast_receive_fragment((struct blast_session *)s, lls, m, &h);
 }
 
+/* ---- promises ---- */
+
+/* Checks what is being received. */
+static const char *
+blast_partials_promise(const struct blast *blast)
+{
+	const struct blast_partial *partial;
+	uint32_t partials = 0, fragments = 0;
+
+	for (partial = TAILQ_FIRST(&blast->ages); partial != NULL; partial = TAILQ_NEXT(partial, age)) {
+		partials++;
+		fragments += partial->received;
+		if (partial->due.at_ns > partial->until_ns)
+			return "a message is incomplete without a time to ask for the rest";
+		if ((unsigned)__builtin_popcountll(partial->mask) != partial->received)
+			return "the number of a message's fragments is wrong";
+		if (partial->received >= partial->count)
+			return "a whole message was not delivered";
+	}
+	if (partials != blast->partial_count || fragments != blast->fragment_count)
+		return "the number of incomplete messages, or of their fragments, is wrong";
+	return partials > blast->message_max || fragments > blast->fragment_max
+		       ? "there are more incomplete messages than allowed"
+		       : NULL;
+}
+
+/* Checks what is kept for peers. */
+static const char *
+blast_copies_promise(const struct blast *blast)
+{
+	const struct blast_due *due;
+	const struct blast_peer *peer;
+	unsigned copies = 0, held = 0;
+
+	for (due = TAILQ_FIRST(&blast->copies); due != NULL; due = TAILQ_NEXT(due, link))
+		copies++;
+	for (peer = TAILQ_FIRST(&blast->holders); peer != NULL; peer = TAILQ_NEXT(peer, holder))
+		held += peer->copy_count;
+	if (copies != held)
+		return "a message is kept for nobody, or for ever";
+	return copies > blast->outstanding ? "more messages are kept than `outstanding` allows" : NULL;
+}
+
+static const char *
+blast_promise(struct xk_protocol *self, bool at_rest)
+{
+	const struct blast *blast = (const struct blast *)self;
+	const struct blast_due *copy = TAILQ_FIRST(&blast->copies), *partial = TAILQ_FIRST(&blast->partials);
+	const char *why = blast_partials_promise(blast);
+	unsigned free_slots = atomic_load(&blast->slots.count);
+
+	if (why == NULL)
+		why = blast_copies_promise(blast);
+	if (why == NULL && (copy != NULL || partial != NULL) && !xk_event_is_awaited(&blast->event))
+		why = "something is due, and the timer is not set";
+	if (why == NULL && at_rest && partial != NULL)
+		why = "a message is neither delivered nor given up";
+	if (why == NULL && at_rest && copy != NULL)
+		why = "a message is kept beyond its time";
+	if (why == NULL && at_rest && free_slots != blast->outstanding)
+		why = xk_broken(self, "slots that were not given back: %" PRIu64, blast->outstanding - free_slots);
+	return why;
+}
+
 /* ---- init and tables ---- */
 
 static void
@@ -461,6 +526,7 @@ static const struct xk_protocol_ops blast_ops = {
 	.demux = blast_receive,
 	.control = blast_control,
 	.slow_path = blast_slow_path,
+	.promise = blast_promise,
 };
 
 static const struct xk_setting blast_settings[] = {
