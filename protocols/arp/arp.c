@@ -761,6 +761,56 @@ arp_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 	arp_finish(arp, &todo);
 }
 
+/* ---- promises ---- */
+
+/* Checks a neighbour that is in the list of `state`, and adds what waits in its queue to *queued. */
+static const char *
+arp_neighbour_promise(const struct xk_neighbour *e, enum arp_state state, uint64_t *queued)
+{
+	bool is_waited_for = !LIST_EMPTY(&e->waiters) || e->queued > 0, has_followers = !LIST_EMPTY(&e->followers);
+	const struct arp_waiting *waiting;
+	unsigned count = 0;
+
+	for (waiting = STAILQ_FIRST(&e->queue); waiting != NULL; waiting = STAILQ_NEXT(waiting, next))
+		count++;
+	*queued += count;
+	if (e->state != state)
+		return "a neighbour is in a list of another state";
+	if (count != e->queued || count > e->arp->queue_max)
+		return "a queue has another length than counted, or too many messages";
+	if (is_waited_for && state != ARP_ASKING)
+		return "something waits for an address that nobody asks for";
+	if (has_followers && state == ARP_FREE)
+		return "a session follows a neighbour that was forgotten";
+	if ((state == ARP_ASKING || has_followers) && !xk_event_is_awaited(&e->timer))
+		return state == ARP_ASKING ? "a neighbour is asked for without a timer"
+					   : "a followed neighbour's address never becomes too old";
+	return NULL;
+}
+
+static const char *
+arp_promise(struct xk_protocol *self, bool at_rest)
+{
+	const struct arp *arp = (const struct arp *)self;
+	uint64_t counts[ARP_STATES] = { 0 }, queued = 0;
+	const struct xk_neighbour *e;
+	const char *why = NULL;
+
+	for (unsigned state = 0; state < ARP_STATES; state++)
+		for (e = TAILQ_FIRST(&arp->lists[state]); e != NULL; e = TAILQ_NEXT(e, by_use)) {
+			counts[state]++;
+			why = why == NULL ? arp_neighbour_promise(e, (enum arp_state)state, &queued) : why;
+		}
+	if (why != NULL)
+		return why;
+	if (counts[ARP_FREE] + counts[ARP_ASKING] + counts[ARP_KNOWN] != arp->entry_count ||
+	    counts[ARP_ASKING] != arp->asking_count || arp->entry_count > arp->entry_max)
+		return "the number of neighbours, or of those asked for, is wrong";
+	if (queued != arp->waiting_count || queued > ARP_QUEUES * arp->entry_max)
+		return "the number of queued messages is wrong";
+	return at_rest && counts[ARP_ASKING] > 0 ? "a neighbour has neither answered nor been given up" : NULL;
+}
+
 /* ---- init and tables ---- */
 
 static void
@@ -836,6 +886,7 @@ static const struct xk_protocol_ops arp_ops = {
 	.fini = arp_fini,
 	.demux = arp_demux,
 	.port_changed = arp_port_changed,
+	.promise = arp_promise,
 };
 
 static const struct xk_role arp_lowers[] = {

@@ -518,6 +518,20 @@ ip_control(struct xk_protocol *self, int op, void *argument)
 	}
 }
 
+/* ---- promises ---- */
+
+static const char *
+ip_promise(struct xk_protocol *self, bool at_rest)
+{
+	const struct ip *ip = (const struct ip *)self;
+
+	if (ip->reassembly.datagrams > 0 && !xk_event_is_awaited(&ip->tick))
+		return "a datagram is incomplete without a timer";
+	if (ip->kept != ip->reassembly.pinned / IP_REASSEMBLY_BUFFER)
+		return "the buffers of fragments are not counted as kept";
+	return ip_reassembly_promise(&ip->reassembly, at_rest);
+}
+
 /* ---- tables ---- */
 
 static const struct xk_session_ops ip_session_ops = {
@@ -541,6 +555,7 @@ static const struct xk_protocol_ops ip_ops = {
 	.control = ip_control,
 	.fault = ip_fault_unsent,
 	.port_changed = ip_port_changed,
+	.promise = ip_promise,
 };
 
 static const struct xk_setting ip_settings[] = {

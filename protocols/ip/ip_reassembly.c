@@ -321,3 +321,46 @@ ip_reassembly_tick(struct ip_reassembly *table, struct xk_msg **discarded)
 		ip_reassembly_end(table, d, IP_REASSEMBLY_TIMED_OUT, discarded);
 	return table->datagrams != 0;
 }
+
+/* ---- promises ---- */
+
+/* Checks the pieces of a datagram. */
+static const char *
+ip_reassembly_pieces_promise(const struct ip_reassembly_datagram *d)
+{
+	uint32_t end = 0, bytes = 0, pinned = 0;
+
+	for (const struct xk_msg *piece = d->first; piece != NULL; piece = piece->link) {
+		if (ip_reassembly_start(piece) < end)
+			return "pieces of a datagram overlap";
+		end = ip_reassembly_end_of(piece);
+		bytes += (uint32_t)xk_msg_len(piece);
+		pinned += ip_reassembly_pinned(piece);
+	}
+	if (bytes != d->bytes || pinned != d->pinned)
+		return "a datagram's pieces have other bytes than counted";
+	if (d->end != 0 && end > d->end)
+		return "a piece lies beyond the end of its datagram";
+	return d->first != NULL && bytes == d->end ? "a whole datagram was not delivered" : NULL;
+}
+
+const char *
+ip_reassembly_promise(const struct ip_reassembly *table, bool at_rest)
+{
+	const struct ip_reassembly_datagram *d;
+	uint32_t datagrams = 0, pinned = 0;
+	const char *why = NULL;
+
+	for (d = TAILQ_FIRST(&table->by_age); d != NULL; d = TAILQ_NEXT(d, in_list)) {
+		datagrams++;
+		pinned += d->pinned;
+		why = why == NULL ? ip_reassembly_pieces_promise(d) : why;
+		if (table->tick - d->born > IP_REASSEMBLY_TICKS)
+			why = "a datagram is incomplete for longer than its time";
+	}
+	if (why == NULL && (datagrams != table->datagrams || pinned != table->pinned))
+		why = "the number of incomplete datagrams, or of their bytes, is wrong";
+	if (why == NULL && datagrams > table->limits.datagrams)
+		why = "there are more incomplete datagrams than allowed";
+	return why == NULL && at_rest && datagrams > 0 ? "a datagram is neither whole nor given up" : why;
+}

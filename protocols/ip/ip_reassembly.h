@@ -94,6 +94,9 @@ struct xk_msg *ip_reassembly_add(struct ip_reassembly *table, const struct ip_re
 /* Counts a tick and discards datagrams whose time is up. Returns false if the table is empty: it needs no ticks. */
 bool ip_reassembly_tick(struct ip_reassembly *table, struct xk_msg **discarded);
 
+/* As a protocol's promise (upi.h), of what is in the table. */
+const char *ip_reassembly_promise(const struct ip_reassembly *table, bool at_rest);
+
 /* Removes a message from *discarded, which has some, and stores why it was discarded. It is the caller's. */
 struct xk_msg *ip_reassembly_next_discarded(struct xk_msg **discarded, enum ip_reassembly_reason *why);
 

@@ -122,14 +122,21 @@ vnet_is_stale(const struct vnet_session *s)
 	return s->host < UINT32_MAX && s->session.lls != NULL && s->follower.neighbour == NULL;
 }
 
-/* Updates the mark that sends pushes through vnet_push_marked, and keeps paths out. The session's lock is held. */
-static void
-vnet_set_marked(struct vnet_session *s)
+/* Returns whether pushes must go through vnet_push_marked, and paths must not lead here. */
+static bool
+vnet_is_special(const struct vnet_session *s)
 {
 	const struct vnet *vnet = (const struct vnet *)s->session.protocol;
 
-	xk_session_mark(&s->session, s->session.lls == NULL || s->moved != NULL || vnet_is_stale(s) || s->has_left ||
-					     vnet->is_unused[s->interface]);
+	return s->session.lls == NULL || s->moved != NULL || vnet_is_stale(s) || s->has_left ||
+	       vnet->is_unused[s->interface];
+}
+
+/* Updates the mark. The session's lock is held. */
+static void
+vnet_set_marked(struct vnet_session *s)
+{
+	xk_session_mark(&s->session, vnet_is_special(s));
 }
 
 /* how: struct vnet_how; NULL: the session is passive, and its interface is that of the session below. */
@@ -676,6 +683,19 @@ vnet_port_changed(struct xk_protocol *self)
 		vnet_link_changed(vnet, i);
 }
 
+/* ---- promises ---- */
+
+static const char *
+vnet_session_promise(struct xk_session *session, bool at_rest)
+{
+	const struct vnet_session *s = (const struct vnet_session *)session;
+
+	(void)at_rest;
+	return vnet_is_special(s) && !xk_session_marked(session)
+		       ? "a session sends to its neighbour's old address, or from one that must not be used"
+		       : NULL;
+}
+
 /* ---- tables ---- */
 
 static const struct xk_session_ops vnet_session_ops = {
@@ -686,6 +706,7 @@ static const struct xk_session_ops vnet_session_ops = {
 	.close = vnet_close,
 	.control = vnet_session_control,
 	.get_participants = vnet_get_participants,
+	.promise = vnet_session_promise,
 };
 
 static const struct xk_protocol_ops vnet_ops = {
