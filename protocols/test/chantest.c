@@ -210,6 +210,7 @@ xk_chantest_start(struct xk_protocol *chantest, const struct xk_chantest_run *ru
 		return -EINVAL;
 	if (atomic_exchange_explicit(&t->running, true, memory_order_acq_rel))
 		return -EBUSY;
+	client_make_pattern(&t->client, run->size);
 	t->run = *run;
 	t->result = (struct xk_chantest_result){ .error = 0 };
 	t->callers = run->channels;

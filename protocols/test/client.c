@@ -88,20 +88,24 @@ client_refuse_port(struct xk_session *session, uint64_t port)
 int
 client_init(struct client *c, size_t size_max, xk_event_handler *starter)
 {
-	uint32_t x = 1;
-
 	c->pattern = malloc(size_max);
 	if (c->pattern == NULL)
 		return -ENOMEM;
-	/* a long period, so that misplaced pieces of a message are detected */
-	for (size_t i = 0; i < size_max; i++) {
-		x = x * 1664525 + 1013904223;
-		c->pattern[i] = (uint8_t)((x >> 24) + i / CLIENT_PERIOD);
-	}
+	c->pattern_word = 1;
 	xk_event_init(&c->starter, c->protocol.kernel, starter, c);
 	if (c->peer != 0)
 		xk_event_schedule(&c->starter, c->start_ns / 1000);
 	return 0;
+}
+
+void
+client_make_pattern(struct client *c, size_t size)
+{
+	/* a long period, so that misplaced pieces of a message are detected */
+	for (; c->pattern_len < size; c->pattern_len++) {
+		c->pattern_word = c->pattern_word * 1664525 + 1013904223;
+		c->pattern[c->pattern_len] = (uint8_t)((c->pattern_word >> 24) + c->pattern_len / CLIENT_PERIOD);
+	}
 }
 
 int

@@ -80,7 +80,9 @@ struct client {
 	uint32_t peer; /* 0: runs are started by a program */
 	uint64_t rounds, size, start_ns, silence_ns;
 
-	uint8_t *pattern; /* depends on the position alone */
+	uint8_t *pattern;      /* depends on the position alone */
+	size_t pattern_len;    /* bytes made */
+	uint32_t pattern_word; /* of the last byte made */
 	/* of the run that `peer` starts */
 	struct xk_event starter;
 	struct client_trips trips;
@@ -88,6 +90,12 @@ struct client {
 
 /* Prepares messages of up to size_max bytes and, if `peer` names a host, schedules `starter`. Returns 0 or -ENOMEM. */
 int client_init(struct client *c, size_t size_max, xk_event_handler *starter);
+
+/*
+ * Makes the pattern of messages of up to size bytes, at most size_max. Called before each run, which sends and checks
+ * them; a server needs none.
+ */
+void client_make_pattern(struct client *c, size_t size);
 
 /* Stores the longest message that s carries (size_max if unknown). Returns 0, or -EMSGSIZE if size exceeds it. */
 int client_check_size(struct xk_session *s, uint32_t size, uint32_t size_max, uint32_t *max_packet);

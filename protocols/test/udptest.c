@@ -213,6 +213,7 @@ xk_udptest_start(struct xk_protocol *udptest, const struct xk_udptest_run *run)
 		return -EINVAL;
 	if (!udptest_take_turn(u, UDPTEST_NO_RUN))
 		return -EBUSY;
+	client_make_pattern(&u->client, run->size);
 	u->run = *run;
 	if (u->run.port == 0)
 		u->run.port = XK_UDPTEST_PORT;
