@@ -46,6 +46,7 @@ struct xk_topology_device {
 	uint64_t address; /* link address: attribute `address`, else made from the numbers of host and device */
 	uint32_t host;    /* address on this link: attribute `host`, else the network's next; 0: no network */
 	uint32_t bits;    /* of the network */
+	bool is_shared;   /* another device may have `host`, too: attribute `shared` */
 };
 
 struct xk_topology_part;

@@ -152,7 +152,10 @@ topology_check_link_addresses(struct topology_load *load)
 	topology_refuse_claims(load, claims, count, true);
 }
 
-/* Refuses duplicate host addresses: the devices', or those specified by a host's graph or sets instead. */
+/*
+ * Refuses duplicate host addresses: those of devices that share none, or those specified by a host's graph or sets
+ * instead.
+ */
 static void
 topology_check_host_addresses(struct topology_load *load)
 {
@@ -172,7 +175,7 @@ topology_check_host_addresses(struct topology_load *load)
 			claims[count++] = (struct topology_claim){ given.network.host, 0, host->line, host };
 		}
 		for (unsigned k = 0; k < host->device_count; k++) {
-			if (host->devices[k].host == 0 || is_given[k])
+			if (host->devices[k].host == 0 || is_given[k] || host->devices[k].is_shared)
 				continue;
 			claims = xk_graph_grow(claims, count, sizeof(*claims));
 			claims[count++] =

@@ -20,6 +20,7 @@ static const struct topology_own {
 	{ TOPOLOGY_GRAPH, { .name = "promise", .type = XK_SETTING_STRING } },
 	{ TOPOLOGY_GRAPH | TOPOLOGY_HOST, { .name = "protocols", .type = XK_SETTING_STRING } },
 	{ TOPOLOGY_GRAPH | TOPOLOGY_HOST, { .name = "set", .type = XK_SETTING_STRING } },
+	{ TOPOLOGY_DEVICE, { .name = "shared", .type = XK_SETTING_BOOL } },
 };
 
 static const struct topology_own *

@@ -207,6 +207,7 @@ topology_create_device(struct topology_load *load, struct xk_topology_host *host
 		device->host = network.host;
 		device->bits = network.bits;
 	}
+	topology_value(&edge->attributes, "shared", &device->is_shared);
 	for (unsigned i = 0; i < index; i++)
 		if (strcmp(host->devices[i].name, device->name) == 0)
 			attributes_refuse(&load->check, device->line,

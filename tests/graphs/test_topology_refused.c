@@ -111,6 +111,8 @@ TEST(names_are_unique)
 TEST(addresses_are_unique)
 {
 	refuse(HEAD "a -- lan;\nb -- lan [host=\"10.77.0.1/24\"] }", ":3: a and b both have the address 10.77.0.1\n");
+	xk_topology_free(good(HEAD "a -- lan; b -- lan [host=\"10.77.0.1/24\", shared=yes] }"));
+	refuse(HEAD "a -- lan; b -- lan;\nc -- lan [host=\"10.77.0.1/24\", shared=no] }", ":3: a and c both have");
 	refuse(HEAD "a -- lan;\nb -- lan [address=\"02:00:00:00:00:01\"] }",
 	       ":3: a and b both have the address 02:00:00:00:00:01\n");
 	refuse(HEAD "a [count=2];\na -- lan [host=\"10.77.0.1/24\"] }",
