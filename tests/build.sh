@@ -55,6 +55,7 @@ build_for_tests() {
 	mutated build/mutated false --scenarios tests/mutation/scenarios.txt protocols/*.[ch] protocols/*/*.[ch] xkernel/support/virtual.c xkernel/support/alarm.c xkernel/support/ports.c xkernel/receive.h xkernel/engine/receive.c
 	quietly build-mutated ninja -C build/mutated/build tests/swarm/swarm
 	[ "$1" -eq 0 ] || {
+		quietly build-mutated ninja -C build/mutated/build xk
 		mutated build/mutants true --sample 200 xkernel/*.[ch] xkernel/engine/*.[ch] xkernel/support/*.[ch] protocols/*.[ch] protocols/*/*.[ch] graphs/*.[ch] platform/sim/*.[ch]
 		quietly build-mutants ninja -C build/mutants/build
 		configure build/plain -Dbuildtype=debugoptimized -Dxk_debug=true

@@ -49,7 +49,7 @@ python=$logs/bin
 limit_of() {
 	case $1 in
 	'valgrind '* | soak*) echo 1800 ;;
-	'mutation score') echo 7200 ;;
+	'mutation score' | 'mutants explored') echo 7200 ;;
 	'system soak' | 'system once') echo $((long ? 3600 : 300)) ;;
 	'experiments report') echo 1800 ;;
 	'docs' | 'swarm'* | 'system package') echo $((long ? 3600 : 600)) ;;
@@ -366,6 +366,7 @@ check "swarm sanitized" "$0" "$long" --only swarm_sanitized
 check "mutation" tests/mutation/test_mutate.py
 if [ "$long" -ne 0 ]; then
 	check "mutation score" tests/mutation/score.py build/mutants 3600
+	check "mutants explored" tests/mutation/explored.py build/mutated
 fi
 if [ "$long" -ne 0 ]; then
 	# Finds uses of uninitialized memory, which AddressSanitizer does not. valgrind runs one thread at a time: one core
