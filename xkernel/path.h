@@ -11,8 +11,8 @@
  *
  * A top with work of its own (BID must check its peer's boot) has functions for it in its paths' code (XK_PATH_TO_OWN).
  *
- * A path lets messages skip the layers between, and changes nothing else. Unusual messages (fragments, options, padding
- * in the middle) go layer by layer; so do all messages while an edge between is marked or watched, or a virtual
+ * A path lets messages skip the layers between, and changes nothing else. Unusual messages (fragments, options) go layer
+ * by layer; so do all messages while an edge between is marked or watched, or a virtual
  * protocol's session between is marked. The second message of a conversation makes its path; if no conversation of its
  * kind has one yet, one of the next few does. A stranger's single message costs no more than a lookup.
  *
@@ -245,7 +245,6 @@ XK_PATH_INLINE size_t
 xk_path_length(const struct xk_path_layout *layout, const struct xk_msg *m)
 {
 	size_t end = xk_msg_len(m);
-	bool is_first = true;
 
 #pragma GCC unroll 2
 	for (unsigned i = 0; i < XK_PATH_FILLS; i++) {
@@ -257,12 +256,9 @@ xk_path_length(const struct xk_path_layout *layout, const struct xk_msg *m)
 		if (format->length_len != 0) {
 			size_t claimed = layout->fill_at[i] + xk_receive_length(format, p, 0);
 
-			/* only the outermost length may leave bytes over: padding */
-			if (xk_unlikely(claimed != end) &&
-			    (!is_first || claimed > end || claimed < layout->len || m->next != NULL))
+			if (xk_unlikely(claimed != end) && (claimed > end || claimed < layout->len || m->next != NULL))
 				return 0;
 			end = claimed;
-			is_first = false;
 		}
 		if (!xk_receive_header_is_intact(format, p, m))
 			return 0;
