@@ -51,13 +51,15 @@ build_for_tests() {
 	quietly build-tsan ninja -C build/tsan xk udptest chantest $(tests_of tools) $(threaded_tests) \
 		tests/test_memory tests/test_dpdk tests/test_dpdk_lanes tests/test_dpdk_links tests/test_dpdk_virtio
 	# shellcheck disable=SC2046 # a list of words
-	quietly build-programs ninja -C build tests/swarm/swarm tests/soak tests/xk_mistake tests/udptest_mistake $(printf "tests/xk_unended_%s " drops settings lowers fields values) tests/xk_lacks_open tests/xk_lacks_demux
+	quietly build-programs ninja -C build tests/swarm/swarm tests/paths_exhaustive tests/soak tests/xk_mistake tests/udptest_mistake $(printf "tests/xk_unended_%s " drops settings lowers fields values) tests/xk_lacks_open tests/xk_lacks_demux
 	mutated build/mutated false --scenarios tests/mutation/scenarios.txt protocols/*.[ch] protocols/*/*.[ch] xkernel/support/virtual.c xkernel/support/alarm.c xkernel/support/ports.c xkernel/receive.h xkernel/engine/receive.c
 	quietly build-mutated ninja -C build/mutated/build tests/swarm/swarm
 	[ "$1" -eq 0 ] || {
 		quietly build-mutated ninja -C build/mutated/build xk
 		mutated build/mutants true --sample 200 xkernel/*.[ch] xkernel/engine/*.[ch] xkernel/support/*.[ch] protocols/*.[ch] protocols/*/*.[ch] graphs/*.[ch] platform/sim/*.[ch]
 		quietly build-mutants ninja -C build/mutants/build
+		mutated build/mutated-paths false --scenarios tests/mutation/paths.txt xkernel/path.h xkernel/upi.c xkernel/engine/path*.c
+		quietly build-mutated-paths ninja -C build/mutated-paths/build tests/paths_exhaustive
 		configure build/plain -Dbuildtype=debugoptimized -Dxk_debug=true
 		# shellcheck disable=SC2046
 		quietly build-plain ninja -C build/plain udptest $(tests_of xkernel protocols graphs tools experiments platform)

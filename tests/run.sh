@@ -360,11 +360,14 @@ if [ "$long" -ne 0 ]; then
 	check "soak, simulated" build/tests/soak tests/soak/network.dot 100 1
 	check "bench peers" experiments/peers/bench.sh "$PWD/build" 0
 fi
+# The same as among the sanitized tests, with the headers known at compile time and more variants.
+cunit "optimized conformance/test_paths_exhaustive" build/tests/paths_exhaustive
 check "mistakes" tests/mistakes/run.sh build
 check "swarm" build/tests/swarm/swarm --seeds "1-$((long ? 20000 : 1000))"
 check "swarm sanitized" "$0" "$long" --only swarm_sanitized
 check "mutation" tests/mutation/test_mutate.py
 if [ "$long" -ne 0 ]; then
+	check "path mutants" tests/mutation/each.py build/mutated-paths tests/paths_exhaustive datagram call checksums
 	check "mutation score" tests/mutation/score.py build/mutants 3600
 	check "mutants explored" tests/mutation/explored.py build/mutated
 fi

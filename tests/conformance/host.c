@@ -3,7 +3,7 @@
  */
 #include "tests/conformance/host.h"
 
-#include <stdio.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,6 +11,7 @@
 #include "platform/sim/memory.h"
 #include "tests/random.h"
 #include "xkernel/kernel.h"
+#include "xkernel/path.h"
 
 struct host_port {
 	struct host *host;
@@ -35,6 +36,12 @@ struct host {
 #define HOST_LINK UINT64_C(0x020000000001)
 
 /* ---- ports ---- */
+
+uint64_t
+host_link(const struct host_plan *plan, unsigned port)
+{
+	return HOST_LINK + (uint64_t)HOST_PORTS * plan->number + port;
+}
 
 static unsigned
 host_receive(void *context, struct xk_msg **frames, unsigned max)
@@ -85,9 +92,10 @@ host_add_port(struct host *host, const char *name, uint32_t mtu)
 		return false;
 	snprintf(port->name, sizeof(port->name), "%s", name);
 	port->host = host;
-	port->port = xk_memory_port_new(host->platform, name, HOST_LINK + host->port_count, mtu);
+	port->port = xk_memory_port_new(host->platform, name, host_link(&host->plan, host->port_count), mtu);
 	if (port->port == NULL)
 		abort();
+	port->port->offloads = host->plan.offloads;
 	xk_memory_loop(port->port, host_receive, host_transmit, port);
 	xk_kernel_add_port(host->kernel, port->port);
 	host->port_count++;
@@ -188,7 +196,7 @@ host_random(struct xk_platform *platform)
 static void
 host_fix_chance(struct host *host)
 {
-	host->random = UINT64_C(0x9e3779b97f4a7c15);
+	host->random = UINT64_C(0x9e3779b97f4a7c15) + host->plan.number;
 	host->ops = *host->platform->ops;
 	host->ops.random = host_random;
 	host->platform->ops = &host->ops;
@@ -203,9 +211,12 @@ host_idle(void *context)
 struct host *
 host_new(const struct host_plan *plan, char *why, size_t why_size)
 {
-	struct xk_kernel_config config = {
-		.name = "host", .mode = XK_IPP, .driver = XK_DRIVER_INTERRUPT, .stacks = 8, .core = -1
-	};
+	struct xk_kernel_config config = { .name = "host",
+					   .mode = XK_IPP,
+					   .driver = XK_DRIVER_INTERRUPT,
+					   .stacks = 8,
+					   .core = -1,
+					   .trace = plan->trace };
 	struct host *host = calloc(1, sizeof(*host));
 
 	if (host == NULL)
@@ -249,12 +260,6 @@ host_port_count(const struct host *host)
 	return host->port_count;
 }
 
-uint64_t
-host_link(const struct host *host, unsigned port)
-{
-	return HOST_LINK + port;
-}
-
 /* ---- frames and time ---- */
 
 uint64_t
@@ -276,18 +281,37 @@ host_run_until(struct host *host, uint64_t until_ns, bool stops)
 	}
 }
 
-void
-host_inject(struct host *host, unsigned port, const uint8_t *bytes, size_t len)
+/* Returns a frame of these bytes. */
+static struct xk_msg *
+host_frame(struct host *host, const uint8_t *bytes, size_t len)
 {
 	struct xk_msg *m = xk_memory_frame(host->platform, len);
 
 	if (m == NULL)
 		abort();
+	memcpy(m->data, bytes, len);
+	return m;
+}
+
+void
+host_inject_parts(struct host *host, unsigned port, const uint8_t *bytes, size_t len, size_t split, unsigned flags)
+{
+	bool is_split = split > 0 && split < len;
+	struct xk_msg *m = host_frame(host, bytes, is_split ? split : len);
+
+	if (is_split)
+		xk_msg_join(m, host_frame(host, bytes + split, len - split));
+	m->flags |= flags;
 	if (host->plan.saw != NULL)
 		host->plan.saw(host->plan.context, &host->plan, host_now_ns(host), port, bytes, len);
-	memcpy(m->data, bytes, len);
 	host->ports[port].arriving = m;
 	host_run_until(host, host_now_ns(host), false);
+}
+
+void
+host_inject(struct host *host, unsigned port, const uint8_t *bytes, size_t len)
+{
+	host_inject_parts(host, port, bytes, len, 0, 0);
 }
 
 const struct sent *
@@ -359,26 +383,44 @@ host_each_drop(const struct host *host, void (*see)(void *context, const char *n
 	}
 }
 
-static void
-host_see(const struct xk_protocol *p, const char *what, uint64_t count,
-	 void (*see)(void *context, const char *name, uint64_t count), void *context)
+/* Returns whether a count is the same for p and its counterpart; if not, says so in `why`. */
+static bool
+host_is_same(const struct xk_protocol *p, const char *what, uint64_t count, uint64_t other, char *why, size_t why_size)
 {
-	char name[XK_GRAPH_NAME_MAX + 64];
-
-	snprintf(name, sizeof(name), "%s.%s", p->name, what);
-	see(context, name, count);
+	if (count == other)
+		return true;
+	snprintf(why, why_size, "%s.%s is %" PRIu64 " and %" PRIu64, p->name, what, count, other);
+	return false;
 }
 
-void
-host_each_count(const struct host *host, void (*see)(void *context, const char *name, uint64_t count), void *context)
+static bool
+host_protocol_is_like(const struct xk_protocol *p, const struct xk_protocol *q, char *why, size_t why_size)
 {
-	for (const struct xk_protocol *p = xk_kernel_first(host->kernel); p != NULL; p = p->next) {
-		for (unsigned i = 1; i < xk_drop_count(p->type); i++)
-			host_see(p, xk_drop_name(p->type, i), atomic_load_explicit(&p->drops[i], memory_order_relaxed),
-				 see, context);
-		for (unsigned i = 0; p->type->counters != NULL && p->type->counters[i] != NULL; i++)
-			host_see(p, p->type->counters[i], xk_counter(p, i), see, context);
-	}
+	unsigned drops = xk_drop_count(p->type);
+
+	for (unsigned i = 1; i < drops; i++)
+		if (!host_is_same(p, xk_drop_name(p->type, i), atomic_load_explicit(&p->drops[i], memory_order_relaxed),
+				  atomic_load_explicit(&q->drops[i], memory_order_relaxed), why, why_size))
+			return false;
+	for (unsigned i = 0; p->type->counters != NULL && p->type->counters[i] != NULL; i++)
+		if (!host_is_same(p, p->type->counters[i], xk_counter(p, i), xk_counter(q, i), why, why_size))
+			return false;
+	return host_is_same(p, "sessions", xk_map_count(&p->table.sessions), xk_map_count(&q->table.sessions), why,
+			    why_size) &&
+	       host_is_same(p, "kept", atomic_load_explicit(&p->kept, memory_order_relaxed),
+			    atomic_load_explicit(&q->kept, memory_order_relaxed), why, why_size);
+}
+
+bool
+host_is_like(const struct host *host, const struct host *other, char *why, size_t why_size)
+{
+	const struct xk_protocol *p = xk_kernel_first(host->kernel), *q = xk_kernel_first(other->kernel);
+
+	for (; p != NULL && q != NULL; p = p->next, q = q->next)
+		if (!host_protocol_is_like(p, q, why, why_size))
+			return false;
+	snprintf(why, why_size, "%u buffers are held, and %u", host_buffers(host), host_buffers(other));
+	return host_buffers(host) == host_buffers(other);
 }
 
 void
@@ -403,16 +445,28 @@ host_crossings(const struct host *host)
 uint64_t
 host_by_path(const struct host *host)
 {
-	struct xk_kernel_stats stats;
+	uint64_t taken = 0;
 
-	xk_kernel_stats(host->kernel, &stats);
-	return stats.by_path;
+	for (unsigned i = 0; i < host->port_count; i++)
+		if (host->ports[i].port->paths != NULL)
+			taken += xk_paths_taken(host->ports[i].port);
+	return taken;
 }
 
 uint64_t
 host_bytes_sent(const struct host *host)
 {
 	return host->bytes_sent;
+}
+
+unsigned
+host_sessions(const struct host *host)
+{
+	unsigned count = 0;
+
+	for (const struct xk_protocol *p = xk_kernel_first(host->kernel); p != NULL; p = p->next)
+		count += xk_map_count(&p->table.sessions);
+	return count;
 }
 
 unsigned

@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 struct host;
 
@@ -27,6 +28,9 @@ struct host_plan {
 	const char *sets[HOST_SETS]; /* node.attribute=value */
 	unsigned set_count;
 	uint32_t mtu;
+	unsigned number;   /* of this host among those of a network: they differ in link addresses and random numbers */
+	unsigned offloads; /* of its ports (enum xk_port_offload) */
+	FILE *trace;       /* what its protocols report; NULL: standard error */
 	bool no_paths;
 	/* Called with each frame before it arrives; NULL: not called. */
 	void (*saw)(void *context, const struct host_plan *plan, uint64_t at_ns, unsigned port, const uint8_t *bytes,
@@ -41,10 +45,14 @@ struct host *host_new(const struct host_plan *plan, char *why, size_t why_size);
 bool host_free(struct host *host);
 
 unsigned host_port_count(const struct host *host);
-uint64_t host_link(const struct host *host, unsigned port);
+/* Returns the link address of a port. */
+uint64_t host_link(const struct host_plan *plan, unsigned port);
 
 /* Delivers a frame and runs the host until nothing is left to do at this time. */
 void host_inject(struct host *host, unsigned port, const uint8_t *bytes, size_t len);
+/* The same for a frame with these flags (msg.h), in two segments if 0 < split < len. */
+void host_inject_parts(struct host *host, unsigned port, const uint8_t *bytes, size_t len, size_t split,
+		       unsigned flags);
 
 uint64_t host_now_ns(const struct host *host);
 /* Advances time to until_ns or, with `stops`, until the host sends a frame. */
@@ -60,9 +68,11 @@ bool host_count(const struct host *host, const char *name, uint64_t *count);
 void host_each_drop(const struct host *host, void (*see)(void *context, const char *name, uint64_t count),
 		    void *context);
 
-/* The same for every counter and drop reason of all protocols, including zeros. */
-void host_each_count(const struct host *host, void (*see)(void *context, const char *name, uint64_t count),
-		     void *context);
+/*
+ * Compares all counters, drop reasons, numbers of sessions and buffers of two hosts of the same graph. Returns false,
+ * with the first difference in `why`, if they differ.
+ */
+bool host_is_like(const struct host *host, const struct host *other, char *why, size_t why_size);
 
 /* Starts or stops counting messages on edges. */
 void host_count_edges(struct host *host, bool wanted);
@@ -74,6 +84,9 @@ uint64_t host_by_path(const struct host *host);
 
 /* Returns the total bytes of all frames sent. */
 uint64_t host_bytes_sent(const struct host *host);
+
+/* Returns the number of sessions of all protocols. */
+unsigned host_sessions(const struct host *host);
 
 /* Returns the number of buffers that the host holds. */
 unsigned host_buffers(const struct host *host);

@@ -29,7 +29,7 @@ add_address(struct script *s, const char *text)
 	if (index > 0)
 		snprintf(name, sizeof(name), "vnet.address%u", index + 1);
 	s->names.host[index] = (uint32_t)number;
-	s->names.link[index] = host_link(NULL, index);
+	s->names.link[index] = host_link(&s->plan, index);
 	s->names.host_count++;
 	return add_set(s, name, text);
 }

@@ -17,12 +17,12 @@ BAR = 0.75
 LIMIT_S = 60
 
 
-def fails(program, number, limit):
-    """Returns whether a test finds mutant `number`, and the seconds taken."""
+def fails(command, number, limit):
+    """Returns whether a test, a command's words, finds mutant `number`, and the seconds taken."""
     environment = {**os.environ, "XK_MUTANT": str(number), "XK_TEST_LONG": "0"}
     started = time.monotonic()
     try:
-        done = subprocess.run([program], env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+        done = subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                               stderr=subprocess.DEVNULL, timeout=limit, check=False)
         return done.returncode != 0, time.monotonic() - started
     except subprocess.TimeoutExpired:
@@ -48,7 +48,7 @@ class Tests:
         self.programs = sorted(path for path in glob.glob(os.path.join(tree, "build/tests/test_*"))
                                if os.path.isfile(path) and os.access(path, os.X_OK))
         with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-            found = dict(zip(self.programs, pool.map(lambda path: fails(path, 0, LIMIT_S), self.programs)))
+            found = dict(zip(self.programs, pool.map(lambda path: fails([path], 0, LIMIT_S), self.programs)))
         for path, (failed, _) in found.items():
             if failed:
                 print(f"left out: {os.path.basename(path)} fails without a mutant")
@@ -57,7 +57,7 @@ class Tests:
     def see(self, number, file):
         """Returns the test that finds this mutant of file, or None."""
         order = sorted(self.seconds, key=lambda path: (-min(likeness(path, file), 4), self.seconds[path]))
-        return next((path for path in order if fails(path, number, 5 + 10 * self.seconds[path])[0]), None)
+        return next((path for path in order if fails([path], number, 5 + 10 * self.seconds[path])[0]), None)
 
 
 def main():
@@ -79,4 +79,5 @@ def main():
     return 0 if tried and (tried - survivors) / tried >= BAR else 1
 
 
-sys.exit(main())
+if __name__ == "__main__":
+    sys.exit(main())
