@@ -14,8 +14,7 @@ searched() {
 	local on=$1 network=$2
 	shift 2
 	# shellcheck disable=SC2046
-	taskset -c "$on" "$build/xk" explore $(sed -n 's|^// *build/xk explore ||p' "$network" | sed 's/ --faults [0-9]*//') \
-		--faults 2 --quiet "$@" |
+	taskset -c "$on" "$build/xk" explore $(sed -n 's|^// *build/xk explore \(.* --faults 2\)$|\1|p' "$network") --quiet "$@" |
 		sed -n 's/^\([0-9]*\) runs, \([0-9]*\) events, .*, \([0-9.]*\) s$/\1 \2 \3/p'
 }
 

@@ -391,6 +391,7 @@ chan_client_receive_control(struct chan_end *e, const struct chan_header *h, str
 			c->acked = false;
 			e->retry.tries++; /* the reply will not show how long a round trip is */
 			e->retry.due_ns = now_ns + e->retry.timeout_ns;
+			xk_alarm_set(&e->alarm, chan_client_next_ns(c));
 		}
 	}
 	return why;
@@ -819,8 +820,8 @@ chan_client_promise(struct xk_session *session, bool at_rest)
 	const struct chan_client *c = (const struct chan_client *)session;
 	const struct chan_end *e = &c->end;
 
-	if (e->state == CHAN_SENT && !xk_alarm_covers(&e->alarm, c->ends_ns))
-		return "a call is in progress without a timer that ends it by its deadline";
+	if (e->state == CHAN_SENT && !xk_alarm_covers(&e->alarm, chan_client_next_ns(c)))
+		return "a call is in progress without a timer for its next repetition, or for its deadline";
 	if (e->state == CHAN_SENT && e->disabled)
 		return "a call is in progress with a server that is gone";
 	if (e->state != CHAN_SENT && (e->copy.kept.buffers != 0 || c->call != NULL))

@@ -389,6 +389,20 @@ CLIENT_TEST(chan_timer_of_a_long_call_does_not_delay_the_next_one, "")
 	answer(r, expect(r, REQUEST | CHAN_ACK_REQUESTED, 2, "y"), CHAN_USER_MSG, 0, "");
 }
 
+CLIENT_TEST(chan_repetition_after_a_nack_is_repeated_in_time, "")
+{
+	struct frame f;
+
+	CHECK_EQ(call_async(r, c, s, "x"), 0);
+	f = expect(r, REQUEST, 1, "x");
+	answer(r, f, 0, 0, "");
+	rig_advance_ms(r, 201); /* the timer looks again at 2 s */
+	answer(r, f, CHAN_NEGATIVE_ACK, 0, "");
+	expect(r, REQUEST, 1, "x"); /* and is lost */
+	rig_advance_ms(r, 400);
+	answer(r, expect(r, REQUEST | CHAN_ACK_REQUESTED, 1, "x"), CHAN_USER_MSG, 0, "");
+}
+
 /* ---- reboots ---- */
 
 CHAN_TEST(chan_server_reboot_ends_the_call, chan_rig(""))
