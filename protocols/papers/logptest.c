@@ -684,6 +684,7 @@ logptest_init(struct xk_protocol *self)
 		logptest_memory_release(l->memory);
 		return err;
 	}
+	client_make_pattern(&l->client, XK_LOGPTEST_MAX);
 	memcpy(l->memory->outbox, l->client.pattern, XK_LOGPTEST_MAX);
 	free(l->client.pattern);
 	l->client.pattern = l->memory->outbox;

@@ -88,7 +88,7 @@ client_refuse_port(struct xk_session *session, uint64_t port)
 int
 client_init(struct client *c, size_t size_max, xk_event_handler *starter)
 {
-	c->pattern = malloc(size_max);
+	c->pattern = calloc(1, size_max);
 	if (c->pattern == NULL)
 		return -ENOMEM;
 	c->pattern_word = 1;

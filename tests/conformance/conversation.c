@@ -22,7 +22,7 @@ static const struct talking {
 	{ "pingpong", false, { "peer=10.0.0.1", "rounds=1000", "size=SIZE" } },
 	{ "blasttest", false, { "to=10.0.0.1", "count=1000", "size=SIZE", "timeout=100ms" } },
 	{ "icmptest", false, { "to=10.0.0.1", "count=1000", "size=SIZE", "interval=1ms" } },
-	{ "traffic", true, { "peers=10.0.0.1-10.0.0.3", "rate=2000", "size_min=SIZE", "size_max=SIZE" } },
+	{ "traffic", true, { "peers=10.0.0.1-10.0.0.3", "rate=2000", "stop=10s", "size_min=SIZE", "size_max=SIZE" } },
 };
 
 /* Adds node.set to a talker's settings. */

@@ -220,8 +220,8 @@ refused 2 'an argument is missing' xk run
 refused 2 'one argument too many' xk run $echoes more
 refused 2 'not a time such as' xk run $echoes --until soon
 refused 2 'not a time such as' xk run $echoes --until 0s
-refused 2 '--quiet, --seed, --show and --choices are for network files' xk run $echoes --quiet
-refused 2 '--quiet, --seed, --show and --choices are for network files' xk run $echoes --seed 1
+refused 2 '--stop-at and --back are for network files' xk run $echoes --quiet
+refused 2 '--stop-at and --back are for network files' xk run $echoes --seed 1
 refused 2 'are for a host' xk run graphs/net/pair-ethernet10.dot --link sim --mode ipp
 refused 2 'are for a host' xk run graphs/net/pair-ethernet10.dot --link sim --driver poll
 refused 2 'are for a host' xk run graphs/net/pair-ethernet10.dot --link sim --end client

@@ -459,7 +459,7 @@ struct search_watch {
 	const struct search_options *options;
 	struct search_result *result;
 	unsigned length;
-	uint64_t begun_ns, shown_ns;
+	uint64_t begun_ns, length_ns, shown_ns; /* length_ns: when the runs of this length began */
 };
 
 /* Sums up what the processes have done. */
@@ -485,15 +485,18 @@ static void
 search_show(struct search_watch *w, uint64_t now_ns)
 {
 	const struct search_result *result = w->result;
-	double seconds;
+	double seconds, length_s = (double)(now_ns - w->length_ns) / 1e9;
 
 	if (!w->options->is_shown || now_ns < w->shown_ns + 1000000000)
 		return;
 	w->shown_ns = now_ns;
 	search_sum(w);
 	seconds = (double)result->elapsed_ns / 1e9;
-	fprintf(stderr, "\r%u choices: %.0f %%, %" PRIu64 " runs, %.0f a second, %.0f s   ", w->length,
+	fprintf(stderr, "\r%u choices: %.0f %%, %" PRIu64 " runs, %.0f a second, %.0f s", w->length,
 		100 * result->share, result->runs, (double)result->runs / seconds, seconds);
+	if (result->share > 0)
+		fprintf(stderr, ", %.0f s left", length_s * (1 - result->share) / result->share);
+	fputs("   ", stderr);
 }
 
 /* Waits for the processes. Returns false if they were ended before. */
@@ -539,6 +542,7 @@ search_length(struct net *net, struct search_watch *w, int signals)
 	pid_t pids[SEARCH_JOBS_MAX];
 	const struct search_try *best = NULL;
 
+	w->length_ns = clock_system_ns();
 	atomic_store(&w->shared->more, UINT64_MAX);
 	fflush(NULL);
 	for (unsigned i = 0; i < w->options->jobs; i++) {

@@ -405,7 +405,7 @@ run_json(struct run *run)
 
 enum { RUN_POLL_STEPS = 1 << 10 /* number of the world's steps between two polls for signals */ };
 
-/* Asks for promises. The first broken one is reported; the run goes on. */
+/* Asks for promises. The first broken one is reported; the run goes on, and fails if it is a replay. */
 static void
 run_check(struct run *run)
 {
@@ -501,7 +501,8 @@ run_opened(struct run *run, uint64_t until_ns)
 		status = run_summary(run);
 		written = run_json(run);
 		status = status != 0 ? status : written;
-		if (!choices_are_made(&run->replay, &run->net, run_program.name) || run->is_broken)
+		if (!choices_are_made(&run->replay, &run->net, run_program.name) ||
+		    (run->is_broken && run->options->choices != NULL))
 			status = OPTIONS_FAILURE;
 	}
 	if (run->options->write_choices != NULL && run_write_choices(run) != 0)

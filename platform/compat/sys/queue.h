@@ -45,6 +45,7 @@
 		struct type *stqe_next;                                                                                \
 	}
 #define STAILQ_FIRST(head) ((head)->stqh_first)
+#define STAILQ_NEXT(element, field) ((element)->field.stqe_next)
 #define STAILQ_INIT(head) ((head)->stqh_first = NULL, (head)->stqh_last = &(head)->stqh_first)
 #define STAILQ_INSERT_TAIL(head, element, field)                                                                       \
 	do {                                                                                                           \
