@@ -196,20 +196,40 @@ choices_choose(void *context, const struct xk_sim_choice *made)
 	return 0;
 }
 
+static bool
+choice_equals(const struct choice *a, const struct choice *b)
+{
+	return a->kind == b->kind && a->option == b->option && a->place == b->place && a->number == b->number &&
+	       a->host == b->host && a->amount == b->amount;
+}
+
+void
+choices_print_missing(const struct choices *asked, const struct choices *had, const struct net *net,
+		      const char *program)
+{
+	unsigned next = 0;
+
+	for (unsigned i = 0; i < asked->count; i++) {
+		if (next < had->count && choice_equals(&asked->list[i], &had->list[next])) {
+			next++;
+			continue;
+		}
+		fprintf(stderr, "%s: --choices: the run had no choice \"", program);
+		choice_print(&asked->list[i], net, stderr);
+		fprintf(stderr, "\"\n");
+	}
+}
+
 bool
 choices_are_made(const struct choices_replay *replay, const struct net *net, const char *program)
 {
-	bool all = true;
+	struct choices had = { .count = 0 };
 
-	for (unsigned i = 0; i < replay->choices.count; i++) {
+	for (unsigned i = 0; i < replay->choices.count; i++)
 		if (replay->is_made[i])
-			continue;
-		fprintf(stderr, "%s: --choices: the run had no choice \"", program);
-		choice_print(&replay->choices.list[i], net, stderr);
-		fprintf(stderr, "\"\n");
-		all = false;
-	}
-	return all;
+			had.list[had.count++] = replay->choices.list[i];
+	choices_print_missing(&replay->choices, &had, net, program);
+	return had.count == replay->choices.count;
 }
 
 /* ---- recording ---- */

@@ -73,6 +73,10 @@ struct choices_replay {
 /* Chooses as the list says; for xk_sim_choose. */
 uint64_t choices_choose(void *replay, const struct xk_sim_choice *made);
 
+/* Prints the choices of `asked` that are not among `had`, which has the same order, after `program`. */
+void choices_print_missing(const struct choices *asked, const struct choices *had, const struct net *net,
+			   const char *program);
+
 /* Prints the choices that the run has not had, after `program`. Returns false if there are any. */
 bool choices_are_made(const struct choices_replay *replay, const struct net *net, const char *program);
 

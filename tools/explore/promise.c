@@ -169,6 +169,31 @@ promise_holds(struct promise *p)
 	return holds;
 }
 
+/* Writes the promise from begin on, to where p has read, with the values of its counters and with single blanks. */
+static void
+promise_tell(const struct promise *p, const char *begin, char why[PROMISE_WHY])
+{
+	char values[PROMISE_WHY] = "";
+	struct promise again = { p->net, begin, values };
+	int len = snprintf(why, PROMISE_WHY, "not");
+
+	for (promise_skip(&again); again.at < p->at && len < PROMISE_WHY; promise_skip(&again)) {
+		const char *word = again.at;
+
+		if (isalpha((unsigned char)*word) && strncmp(word, "or", 2) != 0) {
+			int64_t value = promise_name(&again);
+
+			len += snprintf(why + len, PROMISE_WHY - (size_t)len, " %.*s (%" PRId64 ")",
+					(int)(again.at - word), word, value);
+			continue;
+		}
+		again.at += strcspn(word, " \t\n");
+		if (again.at > p->at)
+			again.at = p->at;
+		len += snprintf(why + len, PROMISE_WHY - (size_t)len, " %.*s", (int)(again.at - word), word);
+	}
+}
+
 const char *
 promise_check(const struct net *net, char why[PROMISE_WHY])
 {
@@ -180,8 +205,8 @@ promise_check(const struct net *net, char why[PROMISE_WHY])
 		const char *begin = p.at;
 		bool holds = promise_holds(&p);
 
-		if (net->sim != NULL && !holds)
-			promise_refuse(&p, "not %.*s", (int)(p.at - begin), begin);
+		if (net->sim != NULL && !holds && why[0] == '\0')
+			promise_tell(&p, begin, why);
 		if (why[0] != '\0')
 			return why;
 		p.at += *p.at == ';';

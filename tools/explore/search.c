@@ -162,6 +162,8 @@ search_continues(void *context)
 	if (++run->steps > SEARCH_STEPS_MAX)
 		search_break(run->outcome, "the run does not end: %u steps", SEARCH_STEPS_MAX);
 	search_check(run, false);
+	if (run->outcome->is_broken && run->observer != NULL && run->observer->broken != NULL)
+		run->observer->broken(run->observer->context, run->outcome->why);
 	return !run->outcome->is_broken;
 }
 

@@ -58,6 +58,7 @@ struct search_observer {
 	void (*begin)(void *context, struct net *net); /* before there is a world */
 	void (*record)(void *context, const struct xk_sim_record *record);
 	void (*choice)(void *context, const struct xk_sim_choice *made); /* that was not the usual one */
+	void (*broken)(void *context, const char *why);                  /* a promise, before the end of the run */
 	void (*stop)(void *context);                                     /* before the hosts stop */
 	void (*end)(void *context);                                      /* after the world's end */
 	void *context;

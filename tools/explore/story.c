@@ -15,7 +15,7 @@
 #include "xkernel/trace.h"
 
 enum {
-	STORY_LINES = 60,   /* then, lines are only counted */
+	STORY_LINES = 60,   /* of drops and decisions: then, they are only counted */
 	STORY_TEXT = 160,   /* bytes of a frame's description */
 	STORY_DEPTH = 32,   /* crossings of a shepherd that have not returned */
 	STORY_CHAINS = 64,  /* shepherds of a host that are followed */
@@ -61,25 +61,54 @@ struct story {
 	struct net *net;
 	FILE *out;
 	const char *prefix;
-	bool begun, ended; /* something unusual has happened; the hosts stop */
-	unsigned lines;
+	bool begun, ended;        /* something unusual has happened; the hosts stop */
+	unsigned lines, repeated; /* repeated: times that `last` was not told again */
+	char last[STORY_TEXT];    /* drop or decision */
 	struct story_host hosts[];
 };
 
 /* ---- lines ---- */
 
-/* Begins a line about a host. Returns false if it is left out. */
+/* Ends a line that was repeated. */
+static void
+story_end_repeated(struct story *story)
+{
+	if (story->repeated > 0)
+		fprintf(story->out, "%s  ... and %u times more\n", story->prefix, story->repeated);
+	story->repeated = 0;
+	story->last[0] = '\0';
+}
+
+/* Begins a line about a host. Returns false before the first unusual event, and after the end. */
 static bool
 story_begin(struct story *story, const char *host)
 {
 	const struct xk_sim *sim = story->net->sim;
 	uint64_t now_ns = xk_sim_now_ns(sim);
 
-	if (!story->begun || story->ended || story->lines++ >= STORY_LINES)
+	if (!story->begun || story->ended)
 		return false;
+	story_end_repeated(story);
 	fprintf(story->out, "%s  event %4" PRIu64 " %5" PRIu64 ".%09" PRIu64 "  %s", story->prefix, xk_sim_events(sim),
 		now_ns / 1000000000, now_ns % 1000000000, host);
 	return true;
+}
+
+/* Tells what a protocol drops or decides. */
+static void
+story_tell(struct story *story, const char *host, const char *text)
+{
+	if (!story->begun || story->ended)
+		return;
+	if (strncmp(story->last, text, sizeof(story->last) - 1) == 0) {
+		story->repeated++;
+		return;
+	}
+	if (story->lines++ >= STORY_LINES || !story_begin(story, host))
+		return;
+	fprintf(story->out, ": %s\n", text);
+	snprintf(story->last, sizeof(story->last), "%s", text);
+	fflush(story->out);
 }
 
 /* ---- the content of frames ---- */
@@ -202,6 +231,7 @@ story_see_step(struct xk_trace_sink *sink, const struct xk_trace_step *step)
 {
 	struct story_host *host = xk_container_of(sink, struct story_host, sink);
 	struct story *story = host->story;
+	char text[STORY_TEXT];
 
 	if (host->is_down)
 		return;
@@ -210,12 +240,11 @@ story_see_step(struct xk_trace_sink *sink, const struct xk_trace_step *step)
 	else if (step->kind == XK_TRACE_RETURNED)
 		story_returned(host, step);
 	if ((step->kind != XK_TRACE_DROPPED && step->kind != XK_TRACE_DECISION) || step->protocol == NULL ||
-	    strncmp(step->text, "session ", 8) == 0 || /* opened or closed */
-	    !story_begin(story, host->host->topology->name))
+	    strncmp(step->text, "session ", 8) == 0) /* opened or closed */
 		return;
-	fprintf(story->out, ": %s %s%s\n", step->protocol->name, step->kind == XK_TRACE_DROPPED ? "drops: " : "",
-		step->text);
-	fflush(story->out);
+	snprintf(text, sizeof(text), "%s %s%s", step->protocol->name, step->kind == XK_TRACE_DROPPED ? "drops: " : "",
+		 step->text);
+	story_tell(story, host->host->topology->name, text);
 }
 
 /* ---- records ---- */
@@ -327,8 +356,17 @@ story_new(struct net *net, FILE *out, const char *prefix)
 }
 
 void
+story_break(struct story *story, const char *why)
+{
+	story->begun = true;
+	if (story_begin(story, "broken"))
+		fprintf(story->out, ": %s\n", why);
+}
+
+void
 story_stop(struct story *story)
 {
+	story_end_repeated(story);
 	story->ended = true;
 }
 

@@ -4,7 +4,8 @@
  *
  *	event   31     0.001344400  server: frame 3 arrives: duplicate (stopwait: kind DATA, sequence 1; 106 bytes)
  *
- * The number is that of the event (xk_sim_events) in which it happens, for `--stop-at`.
+ * The number is that of the event (xk_sim_events) in which it happens, for `--stop-at`. What protocols drop and decide is
+ * told up to a maximum of lines, and once if it is repeated.
  */
 #ifndef EXPLORE_STORY_H
 #define EXPLORE_STORY_H
@@ -24,6 +25,9 @@ void story_choose(struct story *story, const struct xk_sim_choice *made);
 
 /* Tells a record of the world; the story is the context of xk_sim_watch. */
 void story_see(void *story, const struct xk_sim_record *record);
+
+/* Tells that a promise is broken. */
+void story_break(struct story *story, const char *why);
 
 /* Leaves out what follows: call it before the hosts stop. */
 void story_stop(struct story *story);

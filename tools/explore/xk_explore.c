@@ -124,6 +124,14 @@ explore_choose_story(void *context, const struct xk_sim_choice *made)
 }
 
 static void
+explore_break_story(void *context, const char *why)
+{
+	const struct explore_telling *telling = context;
+
+	story_break(telling->story, why);
+}
+
+static void
 explore_stop_story(void *context)
 {
 	const struct explore_telling *telling = context;
@@ -175,13 +183,13 @@ explore_end_journey(void *context)
 	journey_close(telling->journey);
 }
 
-/* Prints text as a word of a shell's command. */
+/* Prints text as a word of a shell's command, in one line. */
 static void
 explore_print_word(const char *text, FILE *out)
 {
 	fputc('\'', out);
 	for (; *text != '\0'; text++)
-		fputs(*text == '\'' ? "'\\''" : (const char[]){ *text, '\0' }, out);
+		fputs(*text == '\'' ? "'\\''" : *text == '\n' ? " " : (const char[]){ *text, '\0' }, out);
 	fputc('\'', out);
 }
 
@@ -215,6 +223,7 @@ explore_tell(const struct explore *explore, struct net *net, const char *file, c
 	const struct search_observer observer = { .begin = explore_begin_story,
 						  .record = explore_see_story,
 						  .choice = explore_choose_story,
+						  .broken = explore_break_story,
 						  .stop = explore_stop_story,
 						  .end = explore_end_story,
 						  .context = &telling };
@@ -268,7 +277,7 @@ explore_report_found(const struct explore *explore, struct net *net, const char 
 {
 	explore_tell(explore, net, file, result, "", stdout);
 	fputs("replay: ", stdout);
-	explore_print_command(explore, net, "xk run", file, &result->choices, stdout);
+	explore_print_command(explore, net, "xk run --link sim", file, &result->choices, stdout);
 	fflush(stdout);
 	if (explore->save != NULL)
 		explore_save(explore, net, file, result);
@@ -283,22 +292,20 @@ static int
 explore_one(const struct explore *explore, struct net *net, const char *file)
 {
 	struct search_result result = { .is_found = false };
+	struct choices asked;
 	char why[CHOICES_WHY];
-	unsigned count;
 	int err;
 
 	if (choices_parse(explore->choices, net, &result.choices, why, sizeof(why)) != 0)
 		return options_misuse(&explore_program, "--choices: %s", why);
-	count = result.choices.count;
+	asked = result.choices;
 	err = search_try(net, &explore->search, &result.choices, NULL, &result.outcome);
 	if (err == 0 && result.outcome.is_broken) {
 		err = search_shrink(net, &explore->search, &result.choices, &result.outcome);
 		if (err == 0)
 			explore_report_found(explore, net, file, &result);
-	} else if (err == 0 && result.choices.count < count) {
-		fprintf(stderr, "%s: --choices: of %u choices, the run has had only '", explore_program.name, count);
-		choices_print(&result.choices, net, stderr);
-		fprintf(stderr, "'\n");
+	} else if (err == 0 && result.choices.count < asked.count) {
+		choices_print_missing(&asked, &result.choices, net, explore_program.name);
 		return OPTIONS_FAILURE;
 	} else if (err == 0) {
 		printf("all promises hold in this run: %" PRIu64 " events\n", result.outcome.events);
@@ -319,10 +326,11 @@ explore_report(const struct explore *explore, struct net *net, const char *file,
 	if (result->is_found)
 		explore_report_found(explore, net, file, result);
 	else if (result->is_complete)
-		printf("all promises hold with at most %" PRIu64 " unusual choices\n", explore->search.faults);
+		printf("all promises hold with at most %" PRIu64 " unusual choice%s\n", explore->search.faults,
+		       explore->search.faults == 1 ? "" : "s");
 	else
-		printf("ended before all runs were made: %.1f %% of those with %u unusual choices\n",
-		       100 * result->share, result->length);
+		printf("ended before all runs were made: %.1f %% of those with %u unusual choice%s\n",
+		       100 * result->share, result->length, result->length == 1 ? "" : "s");
 	printf("%" PRIu64 " runs, %" PRIu64 " events, %s%" PRIu64 " different ends (%016" PRIx64 "), %.1f s\n",
 	       result->runs, result->events, result->states == SEARCH_STATES_MAX ? "at least " : "", result->states,
 	       result->states_hash, seconds);

@@ -43,7 +43,7 @@ static const struct options_option run_options[] = {
 	       .max = RUN_EVENT_ABSENT - 1),
 	OPTION(TIME, struct run_options, until_ns, "until", "T",
 	       "duration: 500ms, 10s; of a network, in virtual time\n"
-	       "(1s); of a host, in real time (until a signal)"),
+	       "(1s; with --choices 10s); of a host, in real time (until a signal)"),
 	OPTION(FLAG, struct run_options, quiet, "quiet", NULL, "of a network: do not print frames"),
 	OPTION(TEXT, struct run_options, show, "show", "NODE,...",
 	       "of a network: print only the counts of these protocols; `host`\n"

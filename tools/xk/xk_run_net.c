@@ -417,14 +417,17 @@ run_check(struct run *run)
 	fprintf(stderr, "%s: broken: %s\n", run_program.name, why);
 }
 
-/* Reports what is left at the end of a replay. That is no failure: the network may not be at rest. */
+/* Asks the network's promises at the end of a replay. What is left is no failure: the network may not be at rest. */
 static void
-run_check_end(const struct run *run)
+run_check_end(struct run *run)
 {
 	char why[NET_PROMISE];
 
-	if (!run->is_broken && (net_promise(&run->net, true, why) != NULL || promise_check(&run->net, why) != NULL))
-		fprintf(stderr, "%s: at the end: %s\n", run_program.name, why);
+	if (run->is_broken)
+		return;
+	run->is_broken = promise_check(&run->net, why) != NULL;
+	if (run->is_broken || net_promise(&run->net, true, why) != NULL)
+		fprintf(stderr, "%s: %s: %s\n", run_program.name, run->is_broken ? "broken" : "at the end", why);
 }
 
 /* Stops before the next event, in the debugger. */
@@ -577,7 +580,8 @@ run_network(struct run_options *options, const char *file)
 			   .recorded = { .no_faults = true } };
 	struct host_common *common = &options->common;
 	struct watch *watch;
-	uint64_t until_ns = options->until_ns == RUN_UNTIL_ABSENT ? UINT64_C(1000000000) : options->until_ns;
+	const uint64_t usual_ns = options->choices != NULL ? UINT64_C(10000000000) : UINT64_C(1000000000);
+	uint64_t until_ns = options->until_ns == RUN_UNTIL_ABSENT ? usual_ns : options->until_ns;
 	char why[CHOICES_WHY];
 	struct journey *journey;
 	int status, closed;
