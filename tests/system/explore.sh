@@ -120,6 +120,8 @@ check "--save: the story" "$(cat "$work/found.case")" printed found.case '^#   e
 run_case "$work/found.case" >"$work/again.out" 2>&1
 check "... and the command" "$(cat "$work/found.case" "$work/again.out")" printed again.out '^broken: server.traffic: duplicate'
 check "--journey: a page of both hosts" "$(ls -l "$work/found.html")" grep -q '"name":"server"' "$work/found.html"
+check "... whose title names the promise" "$(grep -o '"title":"[^"]*"' "$work/found.html")" \
+	grep -q '"title":"stopwait.dot: broken: server.traffic: duplicate' "$work/found.html"
 explored 'a list that holds' 0 '^all promises hold in this run: [0-9]+ events' graphs/explore/stopwait.dot \
 	--choices 'frame 3 at server lose, event 12 boot server'
 explored 'words' 1 'server: frame 3 is lost \(traffic; ip: flags more; 1514 bytes\)' graphs/explore/fragments.dot --until 120s \

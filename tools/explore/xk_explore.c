@@ -92,10 +92,11 @@ static const struct options_program explore_program = {
 /* The context of the observers below. */
 struct explore_telling {
 	const struct explore *explore;
-	const char *file, *prefix;
+	const char *prefix;
 	FILE *out;
 	struct story *story;
 	struct journey *journey;
+	char title[2 * NET_PROMISE]; /* of the page */
 	struct net *net;
 };
 
@@ -153,7 +154,7 @@ explore_begin_journey(void *context, struct net *net)
 	struct explore_telling *telling = context;
 
 	telling->net = net;
-	telling->journey = journey_open(explore_program.name, telling->explore->journey, telling->file,
+	telling->journey = journey_open(explore_program.name, telling->explore->journey, telling->title,
 					telling->explore->search.seed);
 	net->journey = telling->journey;
 }
@@ -216,10 +217,10 @@ explore_print_command(const struct explore *explore, const struct net *net, cons
 
 /* Writes the broken promise, and the story of its run, as lines that begin with prefix. */
 static void
-explore_tell(const struct explore *explore, struct net *net, const char *file, const struct search_result *result,
-	     const char *prefix, FILE *out)
+explore_tell(const struct explore *explore, struct net *net, const struct search_result *result, const char *prefix,
+	     FILE *out)
 {
-	struct explore_telling telling = { .explore = explore, .file = file, .prefix = prefix, .out = out };
+	struct explore_telling telling = { .explore = explore, .prefix = prefix, .out = out };
 	const struct search_observer observer = { .begin = explore_begin_story,
 						  .record = explore_see_story,
 						  .choice = explore_choose_story,
@@ -241,7 +242,7 @@ explore_save(const struct explore *explore, struct net *net, const char *file, c
 	FILE *out = output_open(explore->save);
 
 	if (out != NULL) {
-		explore_tell(explore, net, file, result, "# ", out);
+		explore_tell(explore, net, result, "# ", out);
 		explore_print_command(explore, net, "xk explore", file, &result->choices, out);
 	}
 	if (output_close(out))
@@ -254,7 +255,7 @@ explore_save(const struct explore *explore, struct net *net, const char *file, c
 static int
 explore_draw(const struct explore *explore, struct net *net, const char *file, const struct search_result *result)
 {
-	struct explore_telling telling = { .explore = explore, .file = file };
+	struct explore_telling telling = { .explore = explore };
 	const struct search_observer observer = { .begin = explore_begin_journey,
 						  .record = explore_see_journey,
 						  .stop = explore_stop_journey,
@@ -262,8 +263,13 @@ explore_draw(const struct explore *explore, struct net *net, const char *file, c
 						  .context = &telling };
 	struct choices choices = result->choices;
 	struct search_outcome outcome;
-	int err = search_try(net, &explore->search, &choices, &observer, &outcome);
+	const char *name = strrchr(file, '/') == NULL ? file : strrchr(file, '/') + 1;
+	int err;
 
+	snprintf(telling.title, sizeof(telling.title), "%s: broken: %s", name, result->outcome.why);
+	for (char *c = telling.title; *c != '\0'; c++) /* a page is called after what follows the last slash */
+		*c = *c == '/' ? ' ' : *c;
+	err = search_try(net, &explore->search, &choices, &observer, &outcome);
 	if (err == 0 && !outcome.has_ended)
 		return OPTIONS_SUCCESS;
 	remove(explore->journey);
@@ -275,7 +281,7 @@ static void
 explore_report_found(const struct explore *explore, struct net *net, const char *file,
 		     const struct search_result *result)
 {
-	explore_tell(explore, net, file, result, "", stdout);
+	explore_tell(explore, net, result, "", stdout);
 	fputs("replay: ", stdout);
 	explore_print_command(explore, net, "xk run --link sim", file, &result->choices, stdout);
 	fflush(stdout);
