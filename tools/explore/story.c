@@ -61,9 +61,9 @@ struct story {
 	struct net *net;
 	FILE *out;
 	const char *prefix;
-	bool begun, ended;        /* something unusual has happened; the hosts stop */
-	unsigned lines, repeated; /* repeated: times that `last` was not told again */
-	char last[STORY_TEXT];    /* drop or decision */
+	bool begun, ended;         /* something unusual has happened; the hosts stop */
+	unsigned lines, repeated;  /* repeated: times that `last` was not told again */
+	char last[2 * STORY_TEXT]; /* drop or decision, with its host */
 	struct story_host hosts[];
 };
 
@@ -98,16 +98,19 @@ story_begin(struct story *story, const char *host)
 static void
 story_tell(struct story *story, const char *host, const char *text)
 {
+	char line[sizeof(story->last)];
+
 	if (!story->begun || story->ended)
 		return;
-	if (strncmp(story->last, text, sizeof(story->last) - 1) == 0) {
+	snprintf(line, sizeof(line), "%s: %s", host, text);
+	if (strcmp(story->last, line) == 0) {
 		story->repeated++;
 		return;
 	}
 	if (story->lines++ >= STORY_LINES || !story_begin(story, host))
 		return;
 	fprintf(story->out, ": %s\n", text);
-	snprintf(story->last, sizeof(story->last), "%s", text);
+	memcpy(story->last, line, sizeof(line));
 	fflush(story->out);
 }
 
