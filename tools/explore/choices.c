@@ -3,11 +3,12 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "tools/net/net.h"
 
-enum { CHOICE_WORD = 80 };
+enum { CHOICE_WORD = 80, CHOICE_WORDS = 7 /* the longest choice has one fewer */ };
 
 static const char *const choice_fates[XK_SIM_FATES] = {
 	[XK_SIM_LOSE] = "lose",
@@ -39,21 +40,34 @@ choice_find_fate(const char *word, struct choice *c)
 	return false;
 }
 
+/* Parses a number from 1 to max. Refuses signs and other characters than digits. */
+static bool
+choice_parse_number(const char *text, uint32_t max, uint32_t *number)
+{
+	char digits[11], rest;
+	uint64_t value;
+
+	if (sscanf(text, "%10[0-9]%c", digits, &rest) != 1)
+		return false;
+	value = strtoull(digits, NULL, 10);
+	*number = (uint32_t)value;
+	return value > 0 && value <= max;
+}
+
 /* Parses a fate's amount, a time or OFFSET:BITS. */
 static bool
 choice_parse_amount(const char *text, struct choice *c)
 {
-	size_t offset;
-	uint16_t bits;
-	int len = 0;
+	char offset[7], bits[5], rest;
 
+	if (c->option == XK_SIM_DELAY && xk_time_parse(text, &c->amount) && c->amount == 0)
+		return false; /* it would be the delay without an amount */
 	if (c->option == XK_SIM_DELAY || c->option == XK_SIM_DOUBLE)
 		return xk_time_parse(text, &c->amount) && c->amount <= UINT64_MAX >> 8;
-	if (c->option != XK_SIM_DAMAGE || sscanf(text, "%6zu:%4" SCNx16 "%n", &offset, &bits, &len) != 2 ||
-	    text[len] != '\0' || bits == 0)
+	if (c->option != XK_SIM_DAMAGE || sscanf(text, "%6[0-9]:%4[0-9a-fA-F]%c", offset, bits, &rest) != 2)
 		return false;
-	c->amount = xk_sim_damage(offset, bits);
-	return true;
+	c->amount = xk_sim_damage(strtoul(offset, NULL, 10), (uint16_t)strtoul(bits, NULL, 16));
+	return (c->amount & 0xffff) != 0;
 }
 
 /* Parses the words behind a frame's number. */
@@ -73,17 +87,17 @@ choice_parse_frame(char words[][CHOICE_WORD], int count, const struct net *net, 
 	       (count == at + 1 || (count == at + 2 && choice_parse_amount(words[at + 1], c)));
 }
 
-/* Parses one choice, without commas. */
+/* Parses a choice with a number. */
 static bool
-choice_parse(const char *text, const struct net *net, struct choice *c)
+choice_parse(char all[][CHOICE_WORD], int count, const struct net *net, struct choice *c)
 {
-	char what[CHOICE_WORD], words[5][CHOICE_WORD] = { "" }, rest;
-	int count = sscanf(text, " %79s %" SCNu32 " %79s %79s %79s %79s %79s", what, &c->number, words[0], words[1],
-			   words[2], words[3], words[4]) -
-		    2;
+	const char *what = all[0];
+	char(*words)[CHOICE_WORD] = all + 2;
+	uint32_t place;
 
 	c->option = 1;
-	if (count < 1)
+	count -= 2;
+	if (count < 1 || !choice_parse_number(all[1], UINT32_MAX, &c->number))
 		return false;
 	if (strcmp(what, "frame") == 0)
 		return choice_parse_frame(words, count, net, c);
@@ -95,7 +109,10 @@ choice_parse(const char *text, const struct net *net, struct choice *c)
 	    strcmp(words[0], "order") == 0) {
 		c->kind = *what == 't' ? XK_SIM_TIMER : XK_SIM_ORDER;
 		c->any_host = true;
-		return sscanf(words[1], "%" SCNu8 "%c", &c->place, &rest) == 1 && c->place > 0;
+		if (!choice_parse_number(words[1], UINT8_MAX, &place))
+			return false;
+		c->place = (uint8_t)place;
+		return true;
 	}
 	c->kind = strcmp(what, "stack") == 0 ? XK_SIM_STACK : XK_SIM_BUFFER;
 	c->any_host = true;
@@ -114,6 +131,24 @@ choices_place(struct choices *choices)
 			       c->any_host == last->any_host;
 }
 
+/* Adds what is between two commas to the list. */
+static bool
+choices_parse_one(const char *text, const struct net *net, struct choices *choices)
+{
+	char words[CHOICE_WORDS][CHOICE_WORD] = { "" };
+	int count = sscanf(text, "%79s %79s %79s %79s %79s %79s %79s", words[0], words[1], words[2], words[3], words[4],
+			   words[5], words[6]);
+
+	if (count == 2 && strcmp(words[0], "links") == 0 && strcmp(words[1], "good") == 0) {
+		choices->no_faults = true;
+		return true;
+	}
+	if (!choice_parse(words, count, net, &choices->list[choices->count++]))
+		return false;
+	choices_place(choices);
+	return true;
+}
+
 int
 choices_parse(const char *text, const struct net *net, struct choices *choices, char *why, size_t room)
 {
@@ -128,14 +163,8 @@ choices_parse(const char *text, const struct net *net, struct choices *choices, 
 			return -EINVAL;
 		}
 		snprintf(one, sizeof(one), "%.*s", len < sizeof(one) ? (int)len : 0, text);
-		if (strcmp(one + strspn(one, " "), "links good") == 0) {
-			choices->no_faults = true;
+		if (choices_parse_one(one, net, choices))
 			continue;
-		}
-		if (choice_parse(one, net, &choices->list[choices->count++])) {
-			choices_place(choices);
-			continue;
-		}
 		snprintf(
 			why, room,
 			"\"%.40s\" is none of: frame N [at HOST] lose|double [T]|delay [T]|damage [BYTE:BITS], event N "
