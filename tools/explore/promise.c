@@ -12,7 +12,12 @@
 #include "graphs/graph.h"
 #include "tools/net/net.h"
 
-enum { PROMISE_NAME = 3 * XK_GRAPH_NAME_MAX };
+enum {
+	PROMISE_NAME = XK_GRAPH_NAME_MAX + 1,
+	PROMISE_DIGITS = 15, /* of a number: no sum of a text's numbers overflows */
+};
+
+static const char promise_letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_";
 
 struct promise {
 	const struct net *net;
@@ -71,37 +76,53 @@ promise_count(struct promise *p, const struct net_host *host, const struct xk_pr
 	return promise_refuse(p, "%.60s has no counter %.60s", node, name);
 }
 
-/* Reads HOST.boots or HOST.PROTOCOL.COUNTER. */
+/* Returns whether the text begins with `name` and a dot, and the name is longer than *longest, which it becomes. */
+static bool
+promise_begins(const char *text, const char *name, size_t *longest)
+{
+	size_t len = strlen(name);
+
+	if (len <= *longest || strncmp(text, name, len) != 0 || text[len] != '.')
+		return false;
+	*longest = len;
+	return true;
+}
+
+/* Reads HOST.boots or HOST.PROTOCOL.COUNTER. Names of hosts and protocols may have dots and hyphens: the longest counts. */
 static int64_t
 promise_name(struct promise *p)
 {
-	size_t len = strspn(p->at, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.");
-	char text[PROMISE_NAME], *node, *name;
 	const struct net_host *host = NULL;
-	int found;
+	const struct xk_graph_node *node = NULL;
+	const char *at = p->at, *own;
+	char name[PROMISE_NAME];
+	size_t len = 0;
 
-	if (len == 0 || len >= sizeof(text))
-		return promise_refuse(p, "expected a number or HOST.PROTOCOL.COUNTER at \"%.40s\"", p->at);
-	snprintf(text, sizeof(text), "%.*s", (int)len, p->at);
-	p->at += len;
-	node = strchr(text, '.');
-	if (node != NULL)
-		*node++ = '\0';
+	if (!isalnum((unsigned char)*at) && *at != '_')
+		return promise_refuse(p, "expected a number or HOST.PROTOCOL.COUNTER at \"%.40s\"", at);
 	for (unsigned i = 0; i < p->net->topology->host_count; i++)
-		if (strcmp(p->net->topology->hosts[i].name, text) == 0)
+		if (promise_begins(at, p->net->topology->hosts[i].name, &len))
 			host = &p->net->hosts[i];
-	if (host == NULL || node == NULL)
-		return promise_refuse(p, "there is no host called %.60s", text);
-	if (strcmp(node, "boots") == 0)
+	if (host == NULL)
+		return promise_refuse(p, "there is no host called %.*s", (int)strcspn(at, ". "), at);
+	at += len + 1;
+	len = 0;
+	for (unsigned i = 0; i < host->topology->checked->node_count; i++)
+		if (promise_begins(at, host->topology->checked->nodes[i].name, &len))
+			node = &host->topology->checked->nodes[i];
+	if (node != NULL)
+		at += len + 1;
+	len = strspn(at, promise_letters);
+	snprintf(name, sizeof(name), "%.*s", (int)len, at);
+	p->at = at + len;
+	if (node != NULL)
+		return promise_count(p, host, node->type, node->name, name);
+	own = host->topology->name;
+	if (strcmp(name, "boots") == 0)
 		return host->sim == NULL ? 0 : (int64_t)xk_sim_host_boots(host->sim);
-	name = strchr(node, '.');
-	if (name == NULL)
-		return promise_refuse(p, "expected %.60s.PROTOCOL.COUNTER or %.60s.boots", text, text);
-	*name++ = '\0';
-	found = xk_graph_node_find(host->topology->checked, node);
-	if (found < 0)
-		return promise_refuse(p, "%.60s has no protocol %.60s", text, node);
-	return promise_count(p, host, host->topology->checked->nodes[found].type, node, name);
+	if (*p->at == '.')
+		return promise_refuse(p, "%.60s has no protocol %.60s", own, name);
+	return promise_refuse(p, "expected %.60s.PROTOCOL.COUNTER or %.60s.boots", own, own);
 }
 
 /* ---- expressions ---- */
@@ -109,12 +130,16 @@ promise_name(struct promise *p)
 static int64_t
 promise_term(struct promise *p)
 {
+	size_t len;
 	char *end;
 	int64_t value;
 
 	promise_skip(p);
-	if (!isdigit((unsigned char)*p->at))
+	len = strspn(p->at, "0123456789");
+	if (len == 0 || p->at[len] == '.' || strspn(p->at + len, promise_letters) > 0)
 		return promise_name(p);
+	if (len > PROMISE_DIGITS)
+		return promise_refuse(p, "the number at \"%.40s\" has more than %d digits", p->at, PROMISE_DIGITS);
 	value = (int64_t)strtoull(p->at, &end, 10);
 	p->at = end;
 	return value;
