@@ -5,6 +5,7 @@
  * Participants: those of the protocol below
  * Control:      the protocol below answers
  */
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -160,6 +161,8 @@ mistake_pop(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, cons
 
 	(void)hdr;
 	mistake_wait(self, count);
+	if (mistake_makes(self, "prints", count))
+		printf("a line\n");
 	if (mistake_makes(self, "keeps", count))
 		xk_keep(&self->protocol, 3);
 	if (mistake_makes(self, "locked_end", count)) {

@@ -10,12 +10,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "platform/clock.h"
 #include "tools/explore/promise.h"
+#include "tools/host/host_pair.h"
 
 enum {
 	SEARCH_STATES = 2 * SEARCH_STATES_MAX, /* slots of their table */
@@ -52,6 +53,7 @@ struct searcher {
 	struct search_job *job;
 	struct choices choices;
 	struct search_points points[CHOICES_MAX + 1]; /* by the length of the list */
+	volatile sig_atomic_t seconds;                /* for which the current run has taken */
 };
 
 /* A run in progress. */
@@ -225,7 +227,7 @@ search_run_one(struct search_run *run)
 	*outcome = (struct search_outcome){ .is_broken = false };
 	if (run->points != NULL)
 		run->points->count = 0;
-	alarm(SEARCH_RUN_S);
+	run->searcher->seconds = 0;
 	if (o->begin != NULL)
 		o->begin(o->context, net);
 	if (net_open(net, options->seed, NULL, false) != 0) {
@@ -249,7 +251,6 @@ search_run_one(struct search_run *run)
 		search_break(outcome, "a host has ended badly, or has lost buffers");
 	if (o->end != NULL)
 		o->end(o->context);
-	alarm(0);
 }
 
 /* ---- all runs of a length ---- */
@@ -264,17 +265,19 @@ search_keep(struct search_job *job)
 		job->best = job->current;
 }
 
-/* Counts a run. Returns whether to go on: no promise was broken so far, or runs are left to find an earlier end. */
+/*
+ * Counts the current run. Returns whether to go on: no promise was broken so far, or runs are left to find an earlier
+ * end.
+ */
 static bool
-search_count(struct searcher *s)
+search_count(struct search_shared *shared, struct search_job *job, uint64_t jobs)
 {
-	struct search_shared *shared = s->shared;
-	uint64_t runs = atomic_fetch_add_explicit(&s->job->runs, 1, memory_order_relaxed) + 1, none = UINT64_MAX;
+	uint64_t runs = atomic_fetch_add_explicit(&job->runs, 1, memory_order_relaxed) + 1, none = UINT64_MAX;
 
-	atomic_fetch_add_explicit(&s->job->events, s->job->current.outcome.events, memory_order_relaxed);
-	if (s->job->current.outcome.is_broken) {
-		search_keep(s->job);
-		atomic_compare_exchange_strong(&shared->more, &none, SEARCH_MORE + runs * s->options->jobs);
+	atomic_fetch_add_explicit(&job->events, job->current.outcome.events, memory_order_relaxed);
+	if (job->current.outcome.is_broken) {
+		search_keep(job);
+		atomic_compare_exchange_strong(&shared->more, &none, SEARCH_MORE + runs * jobs);
 	}
 	return atomic_load(&shared->more) == UINT64_MAX || (int64_t)atomic_fetch_sub(&shared->more, 1) > 0;
 }
@@ -287,7 +290,7 @@ search_try_next(struct searcher *s)
 
 	choices_copy(&s->job->current.choices, &s->choices);
 	search_run_one(&run);
-	return search_count(s);
+	return search_count(s->shared, s->job, s->options->jobs);
 }
 
 /* Finds the choices that can follow the list: a run that was made before, and broke no promise. */
@@ -295,9 +298,11 @@ static struct search_points *
 search_find_points(struct searcher *s)
 {
 	struct search_points *points = &s->points[s->choices.count];
-	struct search_outcome outcome;
-	struct search_run run = { .searcher = s, .choices = &s->choices, .points = points, .outcome = &outcome };
+	struct search_run run = {
+		.searcher = s, .choices = &s->choices, .points = points, .outcome = &s->job->current.outcome
+	};
 
+	choices_copy(&s->job->current.choices, &s->choices);
 	search_run_one(&run);
 	return points;
 }
@@ -346,17 +351,45 @@ search_part(struct searcher *s, unsigned number, unsigned length)
 
 /* ---- processes ---- */
 
-/* Prepares a process that runs networks: it ends with its parent, and failures are silent. */
+/* Counts a second of the current run. Ends the process if the run does not end. */
 static void
-search_begin_process(bool is_silent)
+search_tick(int signal_number, siginfo_t *info, void *context)
+{
+	struct searcher *s = info->si_value.sival_ptr;
+
+	(void)context;
+	if (info->si_code != SI_TIMER || ++s->seconds < SEARCH_RUN_S)
+		return;
+	signal(signal_number, SIG_DFL);
+	raise(signal_number);
+}
+
+/* Watches the process's runs. While the process is stopped, as by ctrl-Z, no seconds are counted: its signals are one. */
+static void
+search_limit_runs(struct searcher *s)
+{
+	const struct sigaction action = { .sa_sigaction = search_tick, .sa_flags = SA_SIGINFO | SA_RESTART };
+	const struct itimerspec second = { { .tv_sec = 1 }, { .tv_sec = 1 } };
+	struct sigevent event = { .sigev_notify = SIGEV_SIGNAL,
+				  .sigev_signo = SIGALRM,
+				  .sigev_value = { .sival_ptr = s } };
+	timer_t timer;
+
+	sigaction(SIGALRM, &action, NULL);
+	xk_assert(timer_create(CLOCK_MONOTONIC, &event, &timer) == 0);
+	timer_settime(timer, 0, &second, NULL);
+}
+
+/* Silences a process that runs networks: what their protocols print, and how they fail. */
+static void
+search_silence(void)
 {
 	int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
 
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	signal(SIGALRM, SIG_DFL);
-	signal(SIGINT, SIG_IGN);
-	if (is_silent && null >= 0)
-		dup2(null, STDERR_FILENO);
+	if (null < 0)
+		return;
+	dup2(null, STDOUT_FILENO);
+	dup2(null, STDERR_FILENO);
 }
 
 /* Completes the outcome of a process that has ended: it may have been killed. */
@@ -400,8 +433,7 @@ search_try(struct net *net, const struct search_options *options, struct choices
 
 	if (shared == NULL)
 		return -ENOMEM;
-	fflush(NULL);
-	pid = fork();
+	pid = pair_fork();
 	if (pid == 0) {
 		struct search_job *job = &shared->jobs[0];
 		struct search_run run = { .searcher = &s,
@@ -410,7 +442,9 @@ search_try(struct net *net, const struct search_options *options, struct choices
 					  .observer = observer,
 					  .outcome = &job->current.outcome };
 
-		search_begin_process(observer == NULL);
+		if (observer == NULL)
+			search_silence();
+		search_limit_runs(&s);
 		search_run_one(&run);
 		fflush(NULL);
 		_exit(0);
@@ -531,7 +565,8 @@ search_await(struct search_watch *w, pid_t *pids, int signals)
 			if (ended)
 				continue;
 			search_explain(status, &job->current.outcome);
-			search_keep(job);
+			if (job->current.outcome.has_ended)
+				search_count(w->shared, job, w->options->jobs);
 		}
 	}
 	return !ended;
@@ -546,19 +581,19 @@ search_length(struct net *net, struct search_watch *w, int signals)
 
 	w->length_ns = clock_system_ns();
 	atomic_store(&w->shared->more, UINT64_MAX);
-	fflush(NULL);
 	for (unsigned i = 0; i < w->options->jobs; i++) {
 		struct search_job *job = &w->shared->jobs[i];
 
-		job->current.outcome.is_broken = false;
+		job->current.outcome = (struct search_outcome){ .is_broken = false };
 		atomic_store(&job->at, 0);
 		atomic_store(&job->of, 0);
-		pids[i] = fork();
+		pids[i] = pair_fork();
 		if (pids[i] == 0) {
 			static struct searcher s;
 
 			s = (struct searcher){ .net = net, .options = w->options, .shared = w->shared, .job = job };
-			search_begin_process(true);
+			search_silence();
+			search_limit_runs(&s);
 			search_part(&s, i, w->length);
 			_exit(0);
 		}

@@ -191,7 +191,7 @@ story_crossed(struct story_host *host, const struct xk_trace_step *step)
 {
 	const struct xk_edge *edge = step->session->up;
 	struct story_chain *chain = story_chain(host, step->shepherd);
-	struct story_crossing *last = chain->count == 0 ? NULL : &chain->crossings[chain->count - 1], *crossing;
+	struct story_crossing *last = NULL, *crossing;
 	uint8_t header[STORY_HEADER];
 	size_t len = edge->upper->type->header;
 
@@ -199,6 +199,8 @@ story_crossed(struct story_host *host, const struct xk_trace_step *step)
 		return;
 	if (chain->count == STORY_DEPTH)
 		memmove(chain->crossings, chain->crossings + 1, --chain->count * sizeof(*crossing));
+	if (chain->count > 0)
+		last = &chain->crossings[chain->count - 1];
 	crossing = &chain->crossings[chain->count++];
 	/* It goes on if its pusher was handed something from above, or if the same message has taken a path. */
 	if (last != NULL && (last->edge->lower == edge->upper || last->m == step->m))
