@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "tools/explore/promise.h"
 #include "tools/explore/search.h"
@@ -17,6 +18,9 @@
 
 static const char *const explore_kinds[] = { "loss",  "double", "delay",   "damage", "crash",
 					     "order", "memory", "handoff", NULL };
+
+/* Characters that a shell leaves alone. */
+static const char explore_plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+./:@%,";
 
 static const uint32_t explore_bits[] = {
 	SEARCH_FATE(XK_SIM_LOSE),   SEARCH_FATE(XK_SIM_DOUBLE), SEARCH_FATE(XK_SIM_DELAY),
@@ -184,10 +188,14 @@ explore_end_journey(void *context)
 	journey_close(telling->journey);
 }
 
-/* Prints text as a word of a shell's command, in one line. */
+/* Prints text as a word of a shell's command, in one line; in quotes unless it is a plain name. */
 static void
 explore_print_word(const char *text, FILE *out)
 {
+	if (text[strspn(text, explore_plain)] == '\0') {
+		fputs(text, out);
+		return;
+	}
 	fputc('\'', out);
 	for (; *text != '\0'; text++)
 		fputs(*text == '\'' ? "'\\''" : *text == '\n' ? " " : (const char[]){ *text, '\0' }, out);
@@ -201,8 +209,9 @@ explore_print_command(const struct explore *explore, const struct net *net, cons
 {
 	char time[XK_SETTING_TEXT];
 
-	fprintf(out, "%s %s --until %s", command, file,
-		xk_setting_print(XK_SETTING_TIME, explore->search.until_ns, time));
+	fprintf(out, "%s ", command);
+	explore_print_word(file, out);
+	fprintf(out, " --until %s", xk_setting_print(XK_SETTING_TIME, explore->search.until_ns, time));
 	if (explore->search.seed != 1)
 		fprintf(out, " --seed %" PRIu64, explore->search.seed);
 	fputs(explore->no_paths != 0 ? " --paths no" : "", out);
@@ -264,6 +273,7 @@ explore_draw(const struct explore *explore, struct net *net, const char *file, c
 	struct choices choices = result->choices;
 	struct search_outcome outcome;
 	const char *name = strrchr(file, '/') == NULL ? file : strrchr(file, '/') + 1;
+	struct stat page;
 	int err;
 
 	snprintf(telling.title, sizeof(telling.title), "%s: broken: %s", name, result->outcome.why);
@@ -272,7 +282,8 @@ explore_draw(const struct explore *explore, struct net *net, const char *file, c
 	err = search_try(net, &explore->search, &choices, &observer, &outcome);
 	if (err == 0 && !outcome.has_ended)
 		return OPTIONS_SUCCESS;
-	remove(explore->journey);
+	if (stat(explore->journey, &page) == 0 && S_ISREG(page.st_mode)) /* and no device */
+		remove(explore->journey);
 	fprintf(stderr, "%s: --journey: no page: %s\n", explore_program.name, err != 0 ? xk_error(err) : outcome.why);
 	return OPTIONS_FAILURE;
 }
@@ -344,11 +355,12 @@ explore_report(const struct explore *explore, struct net *net, const char *file,
 }
 
 static int
-explore_search(const struct explore *explore, struct net *net, const char *file, int signals)
+explore_search(const struct explore *explore, struct net *net, const char *file)
 {
 	struct search_result result = { .runs = 0 };
-	int err = search(net, &explore->search, signals, &result);
+	int signals = pair_signals(), err = search(net, &explore->search, signals, &result);
 
+	pair_signals_end(signals); /* from now on, a signal ends the program */
 	if (err == 0)
 		return explore_report(explore, net, file, &result);
 	fprintf(stderr, "%s: no process can be made: %s\n", explore_program.name, xk_error(err));
@@ -363,16 +375,20 @@ xk_explore_main(int argc, char **argv)
 	struct options_texts operands;
 	char why[PROMISE_WHY];
 	struct net net;
-	int status = options_parse(&explore_program, argc, argv, &explore, &operands), signals;
+	int status = options_parse(&explore_program, argc, argv, &explore, &operands);
 
 	if (status != OPTIONS_GO)
 		return status;
+	if (explore.journey != NULL && (explore.journey[0] == '\0' || strcmp(explore.journey, "-") == 0))
+		return options_misuse(&explore_program, "--journey: the file name is missing");
 	explore.search.is_shown = !explore.quiet;
 	for (unsigned i = 0; i < explore.choose.count; i++)
 		explore.search.choose |= explore_bits[explore.choose.value[i]];
-	signals = pair_signals();
 	status = net_read(&net, explore_program.name, operands.text[0], explore.sets.text, explore.sets.count);
 	net.no_paths = explore.no_paths != 0;
+	if (status == 0 && explore.journey != NULL && net.topology->host_count > JOURNEY_HOSTS)
+		status = options_misuse(&explore_program, "--journey shows up to %d hosts, but %s has %u",
+					JOURNEY_HOSTS, operands.text[0], net.topology->host_count);
 	if (status == 0 && promise_check(&net, why) != NULL) {
 		fprintf(stderr, "%s: %s: promise: %s\n", explore_program.name, operands.text[0], why);
 		status = OPTIONS_FAILURE;
@@ -383,7 +399,7 @@ xk_explore_main(int argc, char **argv)
 		status = OPTIONS_FAILURE;
 	if (status == 0)
 		status = explore.choices != NULL ? explore_one(&explore, &net, operands.text[0])
-						 : explore_search(&explore, &net, operands.text[0], signals);
+						 : explore_search(&explore, &net, operands.text[0]);
 	net_close(&net);
 	return status;
 }

@@ -58,6 +58,21 @@ pair_signals(void)
 	return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
+void
+pair_signals_end(int signals)
+{
+	struct signalfd_siginfo info;
+	sigset_t set;
+
+	if (signals < 0)
+		return;
+	while (read(signals, &info, sizeof(info)) == sizeof(info))
+		continue;
+	close(signals);
+	pair_signal_set(&set);
+	sigprocmask(SIG_UNBLOCK, &set, NULL);
+}
+
 /* ---- processes ---- */
 
 pid_t

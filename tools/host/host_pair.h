@@ -116,6 +116,9 @@ void pair_signal_set(sigset_t *set);
 /* Blocks these signals and returns a signalfd for them, or -1. Call before creating threads, which inherit the mask. */
 int pair_signals(void);
 
+/* Ends that: takes the signals that are pending, and closes `signals`. Later ones act as usual. */
+void pair_signals_end(int signals);
+
 /* Forks. The child is killed when its parent ends, and ignores SIGINT; blocked signals stay blocked. */
 pid_t pair_fork(void);
 

@@ -599,6 +599,8 @@ run_network(struct run_options *options, const char *file)
 		return options_misuse(&run_program, "--json - needs --quiet: standard output has the trace");
 	if (options->write_choices != NULL && options->choices != NULL)
 		return options_misuse(&run_program, "--write-choices is for a run without --choices");
+	if (options->write_choices != NULL && output_is_input(run_program.name, options->write_choices, file))
+		return OPTIONS_FAILURE;
 	if (host_common_journey(&run_program, common, true) != 0)
 		return OPTIONS_MISUSE;
 	status = host_common_take_output(&run_program, common);
