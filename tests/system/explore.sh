@@ -24,7 +24,7 @@ ends() {
 # run_case FILE: makes the run of a case.
 run_case() {
 	local command
-	command=$(sed -n 's/^xk explore //p' "$1")
+	command=$(sed '/^#/d; s/^xk explore //' "$1")
 	eval "limited 120 \"\$xk\" explore $command"
 }
 
@@ -128,6 +128,21 @@ explored 'words' 1 'server: frame 3 is lost \(traffic; ip: flags more; 1514 byte
 	--set 'graph.promise=server.traffic.received == 2' --choose loss
 explored 'refused' 1 'client gets no buffer' graphs/explore/stopwait.dot --choose memory \
 	--set 'graph.promise=client.stopwait.retransmitted == 0'
+cat >"$work/a 'name'.dot" <<'END'
+graph named {
+	graph [network="10.77.0.0/24", protocols="traffic.dot"];
+	"a-b" [set="traffic.peers=10.77.0.2 traffic.count=2", stacks=4];
+	"a.b" [count=17, stacks=4];
+	lan [link=ethernet10];
+	"a-b" -- lan; "a.b" -- lan;
+}
+END
+named=("$work/a 'name'.dot" --set $'graph.promise=a-b.traffic.sent-1 == a.b1.boots;\n a-b.traffic.sent\n\t== a.b1.traffic.received + 1')
+explored 'names and lines' 1 'broken: not a-b\.traffic\.sent \([0-9]+\) == a\.b1\.traffic\.received \([0-9]+\) \+ 1$' "${named[@]}" --faults 0 --save "$work/named.case"
+run_case "$work/named.case" >"$work/again.out" 2>&1
+check "... are quoted in the case" "$(cat "$work/named.case" "$work/again.out")" printed again.out '^broken: not a-b'
+expect "--journey of many hosts" 2 'shows up to 16 hosts, but .* has 18' "$xk" explore "${named[@]}" --journey "$work/found.html"
+expect "--journey to standard output" 2 'journey: the file name is missing' "$xk" explore "${named[@]}" --journey -
 # stopped OPTION...: runs xk as a debugger does, under which leaks cannot be looked for.
 stopped() {
 	ASAN_OPTIONS="$ASAN_OPTIONS:detect_leaks=0" tests/system/stopped.py "$xk" "$@"
@@ -191,6 +206,15 @@ for made in 'never_freed=server holds 1 buffers at the end' 'waits_forever=(serv
 	explored "$name, without faults" 0 'all promises hold' graphs/explore/stopwait.dot --faults 0 --set graph.promise= \
 		--set "graph.protocols=$work/mistake.dot" --set "graph.mistake.makes=$name"
 done
+mistaken=(explore graphs/explore/stopwait.dot --set "graph.protocols=$work/mistake.dot" --set graph.promise= --set graph.mistake.at=3)
+run 60 "$xk" "${mistaken[@]}" --set graph.mistake.makes=prints --quiet
+check "what a protocol prints is not shown" "status $status: $(cat "$work/out")" \
+	[ "$status" -eq 0 -a "$(grep -c '^a line$' "$work/out")" -eq 0 ]
+spawn hangs "$xk" "${mistaken[@]}" --set graph.mistake.makes=sleeps --choices 'frame 1 at server delay'
+within 20 pgrep -P "$pid" >"$work/children"
+kill "$pid"
+await_end "$pid" 10
+check "a signal ends a run that does not end" "status $status: $(cat "$work/hangs.out")" [ "$status" -eq 143 ]
 xk=$build/xk
 
 # ---- promises of a network ----
@@ -204,7 +228,7 @@ explored 'an alternative' 0 'all promises hold' graphs/explore/stopwait.dot --fa
 for wrong in 'client.traffic.sent=promise: expected a comparison' 'client.traffic.sended > 0=traffic has no counter sended' \
 	'other.traffic.sent > 0=there is no host called other' 'client.udp.sent > 0=client has no protocol udp' \
 	'client.traffic > 0=expected client.PROTOCOL.COUNTER' '3 > 2 and 2 > 1=expected "or", a semicolon or the end' \
-	'3 > =expected a number or HOST.PROTOCOL.COUNTER'; do
+	'3 > =expected a number or HOST.PROTOCOL.COUNTER' '1234567890123456 > 1=has more than 15 digits'; do
 	expect "promise ${wrong%%=*}" 1 "${wrong#*=}" "$xk" explore graphs/explore/stopwait.dot --quiet --set "graph.promise=${wrong%%=*}"
 done
 
@@ -219,6 +243,18 @@ kill -INT "$searcher"
 await_end "$searcher" 20
 check "ctrl-C ends the search" "status $status: $(cat "$work/interrupted.out")" [ "$status" -eq 3 ]
 check "... and prints what is known" "$(cat "$work/interrupted.out")" printed interrupted.out '^[0-9]+ runs, [0-9]+ events'
+if [ "${XK_TEST_LONG:-0}" -ne 0 ]; then
+	spawn suspended "$xk" explore graphs/explore/stopwait.dot --faults 5 --time 5s
+	within 20 printed suspended.err ' runs, '
+	children=$(pgrep -P "$pid")
+	# shellcheck disable=SC2086
+	kill -STOP $children
+	sleep 21 # longer than a run may take
+	# shellcheck disable=SC2086
+	kill -CONT $children
+	await_end "$pid" 60
+	check "a search may be suspended" "status $status: $(cat "$work/suspended.out")" [ "$status" -eq 3 ]
+fi
 expect "a list of other words" 2 'choices: "frame 3 vanish" is none of: frame N' \
 	"$xk" run graphs/explore/stopwait.dot --link sim --choices 'frame 3 vanish'
 expect "a list with a host that does not exist" 2 'choices: "event 3 boot nobody" is none of' \
@@ -226,11 +262,13 @@ expect "a list with a host that does not exist" 2 'choices: "event 3 boot nobody
 expect "a list that is too long" 2 'choices: more than 256 choices' \
 	"$xk" run graphs/explore/stopwait.dot --link sim --choices "$(printf 'frame 2 lose,%.0s' {1..257})"
 for wrong in 'frame 2 lose 3ms' 'frame 2 delay 3' 'frame 2 damage 3:0' 'frame 2 damage 3:12345' 'frame 2 at server' 'links good now' \
-	'frame 2 double 1us 2us' 'frame 2'; do
+	'frame 2 double 1us 2us' 'frame 2' 'frame 4294967299 lose' 'frame -1 lose' 'frame 0 lose' 'frame 2 delay 0s' 'frame 2 damage -5:1' \
+	'frame 2 damage 5:-1' 'event 5 order 257' 'event 5 order -1'; do
 	expect "$wrong" 2 "\"$wrong\" is none of" "$xk" run graphs/explore/stopwait.dot --link sim --choices "$wrong"
 done
 expect "--write-choices with --choices" 2 'is for a run without --choices' \
 	"$xk" run graphs/explore/stopwait.dot --link sim --write-choices "$work/list" --choices 'frame 2 lose'
+expect "--write-choices to the network" 1 'lossy.dot is the input' "$xk" run "$work/lossy.dot" --link sim --write-choices "$work/lossy.dot"
 expect "--stop-at of a graph" 2 'are for network files' "$xk" run graphs/stopwait.dot --stop-at 3
 expect "a choice that the run does not have" 1 'the run had no choice "event 4000 boot server"' \
 	"$xk" run graphs/explore/stopwait.dot --link sim --quiet --choices 'frame 2 lose,event 4000 boot server'
