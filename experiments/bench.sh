@@ -11,6 +11,8 @@ if [ -z "$old" ]; then
 	echo
 	experiments/scale/bench.sh "$build" "${cores#*,}"
 	echo
+	experiments/explore/bench.sh "$build" "$cores"
+	echo
 	exec experiments/overload/sweep.py "$build"
 fi
 if [ ! -x "$old/run" ]; then

@@ -213,16 +213,25 @@ choices_print(const struct choices *choices, const struct net *net, FILE *out)
 /* ---- replaying ---- */
 
 uint64_t
+choices_option(const struct choices *choices, bool is_made[], const struct xk_sim_choice *made)
+{
+	for (unsigned i = 0; i < choices->count; i++) {
+		const struct choice *c = &choices->list[i];
+
+		if (!choice_is(c, made))
+			continue;
+		is_made[i] = true;
+		return xk_sim_fate_by((enum xk_sim_fate)c->option, c->amount);
+	}
+	return 0;
+}
+
+uint64_t
 choices_choose(void *context, const struct xk_sim_choice *made)
 {
 	struct choices_replay *replay = context;
 
-	for (unsigned i = 0; i < replay->choices.count; i++)
-		if (choice_is(&replay->choices.list[i], made)) {
-			replay->is_made[i] = true;
-			return choice_option(&replay->choices.list[i]);
-		}
-	return 0;
+	return choices_option(&replay->choices, replay->is_made, made);
 }
 
 static bool

@@ -50,12 +50,6 @@ choice_is(const struct choice *c, const struct xk_sim_choice *made)
 	       (made->host == NULL || c->any_host || c->host == xk_sim_host_number(made->host));
 }
 
-static inline uint64_t
-choice_option(const struct choice *c)
-{
-	return xk_sim_fate_by((enum xk_sim_fate)c->option, c->amount);
-}
-
 static inline void
 choices_copy(struct choices *to, const struct choices *from)
 {
@@ -63,6 +57,12 @@ choices_copy(struct choices *to, const struct choices *from)
 	to->no_faults = from->no_faults;
 	memcpy(to->list, from->list, from->count * sizeof(from->list[0]));
 }
+
+/*
+ * Returns the option that the list has for the world's choice, whose place in the list is marked in is_made; 0: it is not
+ * in the list.
+ */
+uint64_t choices_option(const struct choices *choices, bool is_made[], const struct xk_sim_choice *made);
 
 /* A list that is being replayed: context of choices_choose. */
 struct choices_replay {

@@ -205,7 +205,8 @@ promise_tell(const struct promise *p, const char *begin, char why[PROMISE_WHY])
 	for (promise_skip(&again); again.at < p->at && len < PROMISE_WHY; promise_skip(&again)) {
 		const char *word = again.at;
 
-		if (isalpha((unsigned char)*word) && strncmp(word, "or", 2) != 0) {
+		if (isalpha((unsigned char)*word) &&
+		    (strncmp(word, "or", 2) != 0 || !isspace((unsigned char)word[2]))) {
 			int64_t value = promise_name(&again);
 
 			len += snprintf(why + len, PROMISE_WHY - (size_t)len, " %.*s (%" PRId64 ")",

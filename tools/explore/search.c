@@ -22,7 +22,7 @@ enum {
 	SEARCH_STATES = 2 * SEARCH_STATES_MAX, /* slots of their table */
 	SEARCH_STEPS_MAX = 10 * 1000 * 1000,   /* of a run, which never ends then */
 	SEARCH_RUN_S = 20,                     /* real time for a run, which never ends then */
-	SEARCH_POLL_MS = 50,
+	SEARCH_POLL_MS = 5,
 	SEARCH_MORE = 2000, /* least runs after a broken promise was found */
 };
 
@@ -93,17 +93,11 @@ search_add_point(struct search_run *run, const struct xk_sim_choice *made, unsig
 static uint64_t
 search_replay(struct search_run *run, const struct xk_sim_choice *made)
 {
-	const struct search_observer *observer = run->observer;
+	uint64_t option = choices_option(run->choices, run->is_made, made);
 
-	for (unsigned i = 0; i < run->choices->count; i++) {
-		if (!choice_is(&run->choices->list[i], made))
-			continue;
-		run->is_made[i] = true;
-		if (observer != NULL && observer->choice != NULL)
-			observer->choice(observer->context, made);
-		return choice_option(&run->choices->list[i]);
-	}
-	return 0;
+	if (option != 0 && run->observer != NULL && run->observer->choice != NULL)
+		run->observer->choice(run->observer->context, made);
+	return option;
 }
 
 /* Chooses as the list says, and records the choices that could follow it. */

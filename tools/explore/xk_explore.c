@@ -245,7 +245,7 @@ explore_tell(const struct explore *explore, struct net *net, const struct search
 }
 
 /* Writes the case for --save. */
-static int
+static void
 explore_save(const struct explore *explore, struct net *net, const char *file, const struct search_result *result)
 {
 	FILE *out = output_open(explore->save);
@@ -254,14 +254,12 @@ explore_save(const struct explore *explore, struct net *net, const char *file, c
 		explore_tell(explore, net, result, "# ", out);
 		explore_print_command(explore, net, "xk explore", file, &result->choices, out);
 	}
-	if (output_close(out))
-		return OPTIONS_SUCCESS;
-	fprintf(stderr, "%s: --save %s: %s\n", explore_program.name, explore->save, xk_error(errno));
-	return OPTIONS_FAILURE;
+	if (!output_close(out))
+		fprintf(stderr, "%s: --save %s: %s\n", explore_program.name, explore->save, xk_error(errno));
 }
 
 /* Writes the page of --journey. A program that ends early leaves none. */
-static int
+static void
 explore_draw(const struct explore *explore, struct net *net, const char *file, const struct search_result *result)
 {
 	struct explore_telling telling = { .explore = explore };
@@ -281,11 +279,10 @@ explore_draw(const struct explore *explore, struct net *net, const char *file, c
 		*c = *c == '/' ? ' ' : *c;
 	err = search_try(net, &explore->search, &choices, &observer, &outcome);
 	if (err == 0 && !outcome.has_ended)
-		return OPTIONS_SUCCESS;
+		return;
 	if (stat(explore->journey, &page) == 0 && S_ISREG(page.st_mode)) /* and no device */
 		remove(explore->journey);
 	fprintf(stderr, "%s: --journey: no page: %s\n", explore_program.name, err != 0 ? xk_error(err) : outcome.why);
-	return OPTIONS_FAILURE;
 }
 
 static void
