@@ -113,8 +113,11 @@ promise_name(struct promise *p)
 	if (node != NULL)
 		at += len + 1;
 	len = strspn(at, promise_letters);
-	snprintf(name, sizeof(name), "%.*s", (int)len, at);
 	p->at = at + len;
+	if (len >= sizeof(name))
+		len = sizeof(name) - 1;
+	memcpy(name, at, len);
+	name[len] = '\0';
 	if (node != NULL)
 		return promise_count(p, host, node->type, node->name, name);
 	own = host->topology->name;
