@@ -17,7 +17,7 @@ static const struct talking {
 	const char *sets[6];
 } talkings[] = {
 	{ "udptest", false, { "peer=10.0.0.1", "rounds=1000", "size=SIZE" } },
-	{ "chantest", false, { "peer=10.0.0.1", "rounds=1000", "size=SIZE" } },
+	{ "chantest", false, { "peer=10.0.0.1", "rounds=1000", "size=SIZE", "start=0s" } },
 	{ "logptest", false, { "peer=10.0.0.1", "rounds=1000", "size=SIZE", "sends=2", "timeout=20ms" } },
 	{ "pingpong", false, { "peer=10.0.0.1", "rounds=1000", "size=SIZE" } },
 	{ "blasttest", false, { "to=10.0.0.1", "count=1000", "size=SIZE", "timeout=100ms" } },
@@ -70,7 +70,7 @@ conversation_link(struct conversation *c, unsigned link)
 
 /* Makes the hosts' plans. Returns false if the graph is a router's. */
 static bool
-conversation_plan(struct conversation *c, const struct host_plan *plan, const char *more)
+conversation_plan(struct conversation *c, const struct host_plan *plan, const char *const *more)
 {
 	struct xk_graph_errors errors = { 0 };
 	struct xk_graph *graph = xk_graph_read(c->graph, &errors);
@@ -81,8 +81,8 @@ conversation_plan(struct conversation *c, const struct host_plan *plan, const ch
 	for (unsigned i = 0; i < TALKERS; i++) {
 		c->talkers[i].plan = *plan;
 		c->talkers[i].plan.number = i;
-		if (more != NULL)
-			c->talkers[i].plan.sets[c->talkers[i].plan.set_count++] = more;
+		for (unsigned k = 0; more != NULL && more[k] != NULL; k++)
+			c->talkers[i].plan.sets[c->talkers[i].plan.set_count++] = more[k];
 	}
 	for (unsigned n = 0; n < graph->node_count; n++) {
 		const struct xk_graph_node *node = &graph->nodes[n];
@@ -139,7 +139,7 @@ conversation_carry(struct conversation *c, struct host *const hosts[TALKERS], un
 }
 
 struct conversation *
-conversation_record(const struct host_plan *plan, const char *set)
+conversation_record(const struct host_plan *plan, const char *const *sets)
 {
 	struct conversation *c = calloc(1, sizeof(*c));
 	struct host *hosts[TALKERS];
@@ -148,7 +148,7 @@ conversation_record(const struct host_plan *plan, const char *set)
 
 	REQUIRE(c != NULL);
 	c->graph = plan->graph;
-	if (!conversation_plan(c, plan, set)) {
+	if (!conversation_plan(c, plan, sets)) {
 		free(c);
 		return NULL;
 	}

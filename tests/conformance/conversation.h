@@ -30,11 +30,11 @@ struct conversation {
 };
 
 /*
- * Runs the graph file, with one more setting unless it is NULL, for a few seconds, or until a host has received ARRIVALS
- * frames. The rest of the hosts' plans is as in `plan`. Returns
- * NULL if no protocol of the graph begins conversations between hosts of one kind (a router); ends the test if none is
- * known here, or if it does not begin. Free it with free.
+ * Runs the graph file, with further settings for the hosts (NULL or NULL-terminated; a client's own come later), for a
+ * few seconds, or until a host has received ARRIVALS frames. The rest of the hosts' plans is as in `plan`. Returns NULL if
+ * no protocol of the graph begins conversations between hosts of one kind (a router); ends the test if none is known
+ * here, or if it does not begin. Free it with free.
  */
-struct conversation *conversation_record(const struct host_plan *plan, const char *set);
+struct conversation *conversation_record(const struct host_plan *plan, const char *const *sets);
 
 #endif

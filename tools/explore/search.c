@@ -29,14 +29,15 @@ enum {
 /* What processes share. */
 struct search_shared {
 	struct search_job {
-		_Atomic uint64_t runs, events, at, of; /* at, of: first choices done, and all of them */
+		_Atomic uint64_t runs, events;
 		struct search_try {
 			struct choices choices;
 			struct search_outcome outcome;
 		} current, best;           /* best: of those that break a promise, the first that ends earliest */
 		bool is_made[CHOICES_MAX]; /* by search_try: choices of the list that the run has had */
 	} jobs[SEARCH_JOBS_MAX];
-	_Atomic uint64_t more; /* runs left since a promise was broken; UINT64_MAX: none was */
+	_Atomic uint64_t taken, done, first; /* of the `first` choices that can begin a list, by all processes */
+	_Atomic uint64_t more;               /* runs left since a promise was broken; UINT64_MAX: none was */
 	_Atomic uint64_t state_count, states[SEARCH_STATES];
 };
 
@@ -320,27 +321,27 @@ search_deeper(struct searcher *s, unsigned more)
 	return goes_on;
 }
 
-/* Runs the lists of `length` choices of which job `number` has the first one. */
+/* Runs lists of `length` choices, until the processes have taken all first choices. */
 static void
-search_part(struct searcher *s, unsigned number, unsigned length)
+search_part(struct searcher *s, unsigned length)
 {
 	const struct search_points *points;
+	uint64_t i;
 
 	if (length == 0) {
-		if (number == 0)
+		if (atomic_fetch_add(&s->shared->taken, 1) == 0)
 			search_try_next(s);
 		return;
 	}
 	points = search_find_points(s);
-	atomic_store(&s->job->of, points->count);
+	atomic_store(&s->shared->first, points->count);
 	s->choices.count = 1;
-	for (uint64_t i = number; i < points->count; i += s->options->jobs) {
+	while ((i = atomic_fetch_add(&s->shared->taken, 1)) < points->count) {
 		s->choices.list[0] = points->list[i];
 		if (!search_deeper(s, length - 1))
 			return;
-		atomic_store(&s->job->at, i + 1);
+		atomic_fetch_add(&s->shared->done, 1);
 	}
-	atomic_store(&s->job->at, points->count);
 }
 
 /* ---- processes ---- */
@@ -497,17 +498,15 @@ static void
 search_sum(const struct search_watch *w)
 {
 	struct search_result *result = w->result;
-	uint64_t at = 0, of = 0;
+	uint64_t first = atomic_load(&w->shared->first);
 
 	result->runs = result->events = 0;
 	for (unsigned i = 0; i < w->options->jobs; i++) {
 		result->runs += atomic_load(&w->shared->jobs[i].runs);
 		result->events += atomic_load(&w->shared->jobs[i].events);
-		at += atomic_load(&w->shared->jobs[i].at);
-		of += atomic_load(&w->shared->jobs[i].of);
 	}
 	result->length = w->length;
-	result->share = of == 0 ? 0 : (double)at / (double)of;
+	result->share = first == 0 ? 0 : (double)atomic_load(&w->shared->done) / (double)first;
 	result->elapsed_ns = clock_system_ns() - w->begun_ns;
 }
 
@@ -575,12 +574,13 @@ search_length(struct net *net, struct search_watch *w, int signals)
 
 	w->length_ns = clock_system_ns();
 	atomic_store(&w->shared->more, UINT64_MAX);
+	atomic_store(&w->shared->taken, 0);
+	atomic_store(&w->shared->done, 0);
+	atomic_store(&w->shared->first, 0);
 	for (unsigned i = 0; i < w->options->jobs; i++) {
 		struct search_job *job = &w->shared->jobs[i];
 
 		job->current.outcome = (struct search_outcome){ .is_broken = false };
-		atomic_store(&job->at, 0);
-		atomic_store(&job->of, 0);
 		pids[i] = pair_fork();
 		if (pids[i] == 0) {
 			static struct searcher s;
@@ -588,7 +588,7 @@ search_length(struct net *net, struct search_watch *w, int signals)
 			s = (struct searcher){ .net = net, .options = w->options, .shared = w->shared, .job = job };
 			search_silence();
 			search_limit_runs(&s);
-			search_part(&s, i, w->length);
+			search_part(&s, w->length);
 			_exit(0);
 		}
 		if (pids[i] > 0)

@@ -3,7 +3,7 @@
  *
  * The search is stateless: each run begins at time 0. Lists of n choices are those of n - 1 with one more choice, which
  * comes later in the run (as in Musuvathi and Qadeer, "Iterative Context Bounding", 2007, with faults as the bound).
- * Processes share the runs of a length; each has a part of the first choices.
+ * Processes share the runs of a length: each takes the next first choice until none is left.
  */
 #ifndef EXPLORE_SEARCH_H
 #define EXPLORE_SEARCH_H
