@@ -39,11 +39,11 @@ resident() {
 }
 sleep 2
 early=$(resident)
-sleep "$((seconds > 6 ? seconds - 4 : 2))"
+sleep "$((seconds > 6 ? seconds - 4 : 1))"
 late=$(resident)
 wait "$searcher" || true
 printf '\n  %-46s %10s\n' "memory of a search, KiB: after 2 s" "$early"
-printf '  %-46s %10s\n' "after $((seconds > 6 ? seconds - 2 : 4)) s" "$late"
+printf '  %-46s %10s\n' "after $((seconds > 6 ? seconds - 2 : 3)) s" "$late"
 
 # Alternately, so that both suffer alike from whatever else the machine does.
 for _ in 1 2 3 4 5; do
