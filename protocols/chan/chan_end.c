@@ -273,7 +273,7 @@ chan_client_begin(struct chan_client *c, struct xk_msg *m, struct xk_call *call)
 			e->state = CHAN_SENT;
 			e->sequence++;
 			e->in_doubt = false;
-			c->acked = false;
+			c->acked = c->probed = false;
 			c->call = call;
 		} else {
 			xk_kept_free(&e->copy.kept);
@@ -345,6 +345,7 @@ chan_client_tick(struct chan_end *e, uint64_t now_ns, struct chan_after *after)
 
 		if (c->acked)
 			e->retry.due_ns = now_ns + chan->timeouts.max_ns;
+		c->probed = probes;
 		xk_count(&chan->protocol, probes ? CHAN_PROBED : CHAN_RETRANSMITTED);
 	}
 	return chan_client_next_ns(c);
@@ -386,6 +387,10 @@ chan_client_receive_control(struct chan_end *e, const struct chan_header *h, str
 		c->acked = true;
 		e->retry.due_ns = now_ns + chan_of(e)->timeouts.max_ns;
 	} else if (h->flags == CHAN_NEGATIVE_ACK) {
+		if (c->probed &&
+		    e->copy.len <= e->opt_packet) /* the server can be reached: no need to wait for a budget */
+			xk_budget_note(&e->peer->again, e->copy.len + CHAN_HEADER_LEN);
+		c->probed = false;
 		why = chan_end_repeat(e, now_ns, after);
 		if (after->flags != 0) {
 			c->acked = false;

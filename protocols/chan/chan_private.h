@@ -220,8 +220,9 @@ struct chan_client {
 	/* under the end's lock: the call */
 	struct xk_call *call; /* NULL: a shepherd waits */
 	uint64_t ends_ns;
-	bool acked; /* the server has the request */
-	int result; /* in CHAN_ENDED */
+	bool acked;  /* the server has the request */
+	bool probed; /* the last message sent was a question, and no answer has come */
+	int result;  /* in CHAN_ENDED */
 	struct xk_msg *reply;
 };
 

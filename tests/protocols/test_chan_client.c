@@ -403,6 +403,19 @@ CLIENT_TEST(chan_repetition_after_a_nack_is_repeated_in_time, "")
 	answer(r, expect(r, REQUEST | CHAN_ACK_REQUESTED, 1, "x"), CHAN_USER_MSG, 0, "");
 }
 
+CLIENT_TEST(chan_request_that_is_asked_for_is_sent_although_the_budget_was_used_up, "")
+{
+	CHECK_EQ(call_async(r, c, s, "x"), 0);
+	expect(r, REQUEST, 1, "x");
+	for (unsigned ms = 200; ms <= 800; ms *= 2) { /* as often as without an answer */
+		rig_advance_ms(r, ms);
+		expect(r, REQUEST | CHAN_ACK_REQUESTED, 1, "x");
+	}
+	rig_advance_ms(r, 1600);
+	answer(r, expect(r, PROBE, 1, ""), CHAN_NEGATIVE_ACK, 0, "");
+	answer(r, expect(r, REQUEST, 1, "x"), CHAN_USER_MSG, 0, "");
+}
+
 /* ---- reboots ---- */
 
 CHAN_TEST(chan_server_reboot_ends_the_call, chan_rig(""))
