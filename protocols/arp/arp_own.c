@@ -132,7 +132,8 @@ arp_own_is_claimed(struct arp *arp, uint64_t link, uint32_t sender, uint32_t tar
 	defends = is_claimed && !leaves && !is_recent;
 	if (leaves) {
 		arp_own_use(arp, false);
-		arp_own_schedule(arp, ARP_LEFT_NS);
+		/* random: the other station may have left the address at the same time */
+		arp_own_schedule(arp, ARP_LEFT_NS + xk_random(&arp->protocol) % ARP_PROBE_WAIT_NS);
 	}
 	if (defends)
 		arp->defend_ns = now_ns + ARP_DEFEND_NS;
