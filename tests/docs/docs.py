@@ -13,6 +13,7 @@ A mark on a line of its own before a fenced block determines the check:
   <!-- step -->                     commands that change the reader's tree: run in a copy of this one
   <!-- step FILE -->                a change, as lines of a diff, to one of its files
   <!-- quote FILE -->               FILE contains these consecutive lines
+  <!-- changed FILE -->             a change that was made, as lines of a diff: FILE contains the new lines
   <!-- demo -->                     unchecked: output of ./run demo
 
 After a page's steps, meson must accept the copy, and each protocol and test that a step has added must be built.
@@ -301,7 +302,9 @@ def check_blocks(path, directory, build):
             take_programs(directory, {name: os.path.join(build, program) for name, program in EXAMPLE_PROGRAMS.items()})
         elif kind == "step":
             check_step(where, detail, text, steps)
-        elif kind == "quote":
+        elif kind in ("quote", "changed"):
+            if kind == "changed":
+                text = "\n".join(changed[1:] for changed in text.split("\n") if not changed.startswith("-"))
             there = "\n" + text + "\n" in "\n" + read(detail)
             expect(there, f"{where} quotes {detail}", "the file does not contain these lines")
         else:
