@@ -13,6 +13,6 @@ enum { XK_UDP_HEADER_LEN = 8, XK_UDP_NUMBER = 17 /* on IP, and so in the pseudo-
 	F(16, destination, .kind = XK_NAMES_SESSION, .end = XK_END_LOCAL, .help = "port")                              \
 	F(16, length, .kind = XK_LENGTH, .covers = XK_COVERS_MESSAGE)                                                  \
 	F(16, checksum, .kind = XK_CHECKSUM, .print = XK_PRINT_HEX, .covers = XK_COVERS_PSEUDO,                        \
-	  .pseudo = XK_UDP_NUMBER, .help = "0: none")
+	  .pseudo = XK_UDP_NUMBER, .may_lack = true, .help = "0: none")
 
 #endif

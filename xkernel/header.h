@@ -69,6 +69,7 @@ struct xk_field {
 	enum xk_field_covers covers;
 	enum xk_field_end end; /* of XK_NAMES_SESSION, or XK_FIXED */
 	uint8_t pseudo;        /* of XK_COVERS_PSEUDO: the protocol's number in the pseudo-header */
+	bool may_lack;         /* of XK_CHECKSUM: 0 means that there is none */
 	uint16_t step;         /* of XK_VARIES: sessions number their messages here, in steps of this; 0: they do not */
 	bool is_bits;          /* the values are bits of a mask */
 	bool is_upper;         /* number of the protocol above, whose header follows */
@@ -226,6 +227,7 @@ struct xk_format {
 	/* len 0: no field holds a length; base: bytes that it does not cover */
 	uint8_t length_at, length_len, length_base;
 	uint8_t sum_at, sum_covers, sum_pseudo; /* covers 0: there is no checksum */
+	bool sum_may_lack;                      /* a checksum of 0 means that there is none */
 	uint8_t number_at, number_step;         /* step 0: messages are not numbered */
 	uint8_t remote_at, local_at, end_len;   /* len 0: no fields name the two ends */
 	uint8_t end_print;                      /* enum xk_field_print: what the ends are */
@@ -313,6 +315,7 @@ xk_format_add(struct xk_format *format, const struct xk_field *f, size_t at)
 		format->sum_at = byte;
 		format->sum_covers = (uint8_t)f->covers;
 		format->sum_pseudo = f->pseudo;
+		format->sum_may_lack = f->may_lack;
 		format->fits &= at % 8 == 0 && f->bits == 16;
 	}
 	if (f->step != 0) {

@@ -16,7 +16,7 @@
  *   4. A stranger's message, which has no session, is validated (`validate`).
  *   5. Other checksums are verified.
  *   6. A stranger's session is made and announced if the number above or the local port is enabled; otherwise `refused`
- *      may inform the sender.
+ *      may inform the sender. A protocol with `stranger` does all that itself.
  *   7. The header is taken off, and the message popped to the session.
  *
  * Before 6, nothing is remembered about a stranger.
@@ -158,7 +158,8 @@ xk_receive_sum_headers(const struct xk_format *format, const struct xk_msg *m, u
 {
 	const uint8_t *p = m->data - format->len;
 
-	if (format->sum_covers != XK_COVERS_PSEUDO || xk_sum_load16(p + format->sum_at) == 0 ||
+	if (format->sum_covers != XK_COVERS_PSEUDO ||
+	    (format->sum_may_lack && xk_sum_load16(p + format->sum_at) == 0) ||
 	    (m->flags & XK_MSG_TRANSPORT_SUM_GOOD) != 0)
 		return 0;
 	return pseudo_sum + xk_header_sum(p, format->len) + xk_sum_of16((uint16_t)(xk_msg_len(m) + format->len));

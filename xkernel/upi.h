@@ -76,6 +76,11 @@ struct xk_protocol_ops {
 	 */
 	int (*fault)(struct xk_protocol *self, struct xk_fault_report *report);
 	/*
+	 * Handles that s, on which a push has failed with -EAGAIN, has room again (support/room.h). With this
+	 * operation, pushes do not wait for room. Must not wait.
+	 */
+	void (*room)(struct xk_protocol *self, struct xk_session *s);
+	/*
 	 * Called, lowers first, when a port is up again or has another MTU: query answers from below again. Must not
 	 * wait.
 	 */
@@ -116,6 +121,12 @@ struct xk_protocol_ops {
 	 */
 	unsigned (*validate)(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m,
 			     struct xk_key *passive);
+	/*
+	 * Handles an intact message without a session, instead of making one at once: its header lies in front of m,
+	 * key and passive are those of its session and open_enable. Takes m.
+	 */
+	void (*stranger)(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m, struct xk_key key,
+			 struct xk_key passive);
 	/*
 	 * Informs the sender of an intact m, with its header in front, that no protocol accepts it. The caller drops m.
 	 */
@@ -499,7 +510,7 @@ void xk_pop_through(struct xk_session *s, struct xk_session *lls, struct xk_msg 
 /*
  * Sends m down s. Takes m, also on failure. A shepherd, or a foreign thread with a reference on s; may hand off: hold
  * no lock. Uses no map, because foreign threads take no part in epochs. -EMSGSIZE (longer than XK_GET_MAX_PACKET),
- * -ENOBUFS, or the error of a protocol below.
+ * -ENOBUFS, -EAGAIN (no room, and the hlp has the operation `room`), or the error of a protocol below.
  */
 static inline int
 xk_push(struct xk_session *s, struct xk_msg *m)
@@ -637,6 +648,8 @@ XK_CONTROL_OP(XK_GET_LINK_ADDRESS, 5, uint64_t); /* the port's own link address 
 XK_CONTROL_OP(XK_GET_PEER_LINK, 6, uint64_t);    /* the peer's link address */
 XK_CONTROL_OP(XK_GET_OFFLOADS, 7, uint32_t);     /* enum xk_port_offload of the port below (platform.h) */
 XK_CONTROL_OP(XK_UNANSWERED, 8, void);           /* see xk_unanswered */
+/* bytes for which a push finds room (support/room.h); a push of more is taken, too, unless it is 0 */
+XK_CONTROL_OP(XK_GET_ROOM, 9, uint64_t);
 
 /* xk_control and xk_control_protocol, for an op that is no constant. The argument must have op's type. */
 int xk_control_op(struct xk_session *s, int op, void *argument);

@@ -17,6 +17,7 @@ static const struct talking {
 	const char *sets[6];
 } talkings[] = {
 	{ "udptest", false, { "peer=10.0.0.1", "rounds=1000", "size=SIZE" } },
+	{ "tcptest", false, { "peer=10.0.0.1", "flow=echo", "bytes=1000000", "size=SIZE" } },
 	{ "chantest", false, { "peer=10.0.0.1", "rounds=1000", "size=SIZE", "start=0s" } },
 	{ "logptest", false, { "peer=10.0.0.1", "rounds=1000", "size=SIZE", "sends=2", "timeout=20ms" } },
 	{ "pingpong", false, { "peer=10.0.0.1", "rounds=1000", "size=SIZE" } },

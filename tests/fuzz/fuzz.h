@@ -128,6 +128,7 @@ enum {
 	FUZZ_CALLS_GRAPH = 14, /* fuzz_hosts' first of two graphs of calls */
 	FUZZ_GM_GRAPH = 16,
 	FUZZ_AM_GRAPH = 17,
+	FUZZ_TCP_GRAPH = 18,
 	FUZZ_SELECT_GRAPH = 31, /* the graph of calls by number */
 };
 
@@ -153,6 +154,9 @@ size_t fuzz_traffic_make_calls(uint8_t *script, size_t max, uint64_t seed);
 
 /* The same for the graphs of GM and of Active Messages. */
 size_t fuzz_traffic_make_messages(uint8_t *script, size_t max, uint64_t seed);
+
+/* The same of segments, for fuzz_hosts and its graph of TCP. */
+size_t fuzz_traffic_make_segments(uint8_t *script, size_t max, uint64_t seed);
 
 /* Changes a script in place: records, fields of frames. Returns its length. */
 size_t fuzz_traffic_mutate(uint8_t *script, size_t len, size_t max, uint64_t seed);

@@ -22,10 +22,11 @@
 #include "protocols/papers/gm.c"
 #include "protocols/select.c"
 #include "protocols/stopwait/stopwait.c"
+#include "protocols/tcp/tcp_private.h"
 #include "protocols/udp.c"
 #include "tests/fuzz/fuzz.h"
 
-extern const struct xk_protocol_type xk_type_ip, xk_type_bidctl;
+extern const struct xk_protocol_type xk_type_ip, xk_type_bidctl, xk_type_tcp;
 
 enum headers_which {
 	HEADERS_ETH,
@@ -41,6 +42,7 @@ enum headers_which {
 	HEADERS_AM,
 	HEADERS_MARSHAL,
 	HEADERS_GM,
+	HEADERS_TCP,
 	HEADERS_COUNT
 };
 
@@ -633,6 +635,95 @@ headers_gm(struct headers *h)
 	headers_check_left(h, 40, 40 + header.length);
 }
 
+/* ---- TCP (RFC 9293), from 10.77.0.16 ---- */
+
+/* Returns true if each option up to the first end has a length that its kind may have. */
+static bool
+headers_tcp_is_listed(const uint8_t *p, size_t len)
+{
+	static const uint8_t lens[] = { [2] = 4, [3] = 3, [4] = 2, [8] = 10 };
+
+	while (len > 0 && p[0] != 0) {
+		size_t option = p[0] == 1 ? 1 : len > 1 ? p[1] : 0;
+
+		if (option > len || option < (p[0] == 1 ? 1 : 2))
+			return false;
+		if (p[0] < sizeof(lens) && lens[p[0]] != 0 && option != lens[p[0]])
+			return false;
+		if (p[0] == 5 && option != 10 && option != 18 && option != 26 && option != 34)
+			return false;
+		p += option;
+		len -= option;
+	}
+	return true;
+}
+
+/* Returns where the last option of this kind lies, among len bytes that are listed; NULL: nowhere. */
+static const uint8_t *
+headers_tcp_option(const uint8_t *p, size_t len, uint8_t kind)
+{
+	const uint8_t *found = NULL;
+
+	for (size_t at = 0; at < len && p[at] != 0; at += p[at] == 1 ? 1 : p[at + 1])
+		if (p[at] == kind)
+			found = p + at;
+	return found;
+}
+
+static void
+headers_tcp_check_options(const struct tcp_options *options, const uint8_t *p, size_t len)
+{
+	const uint8_t *mss = headers_tcp_option(p, len, 2), *scale = headers_tcp_option(p, len, 3);
+	const uint8_t *stamp = headers_tcp_option(p, len, 8), *sack = headers_tcp_option(p, len, 5);
+
+	FUZZ_CHECK(options->mss == (mss == NULL ? 0 : headers_number(mss + 2, 2)));
+	FUZZ_CHECK(options->has_scale == (scale != NULL) &&
+		   options->may_sack == (headers_tcp_option(p, len, 4) != NULL));
+	FUZZ_CHECK(scale == NULL || options->scale == (scale[2] < 14 ? scale[2] : 14));
+	FUZZ_CHECK(options->has_stamp == (stamp != NULL));
+	FUZZ_CHECK(stamp == NULL || options->stamp == headers_number(stamp + 2, 4));
+	FUZZ_CHECK(stamp == NULL || options->echo == headers_number(stamp + 6, 4));
+	FUZZ_CHECK((options->sack_count > 0) == (sack != NULL) && options->sack_count <= 4);
+}
+
+static unsigned
+headers_tcp_expected(const uint8_t *p, size_t len)
+{
+	size_t offset = 4 * (size_t)(p[12] >> 4);
+
+	if (offset < 20 || offset > len)
+		return TCP_BAD_OFFSET;
+	return headers_tcp_is_listed(p + 20, offset - 20) ? (unsigned)XK_DROP_NONE : TCP_BAD_OPTIONS;
+}
+
+static void
+headers_tcp(struct headers *h)
+{
+	struct xk_protocol tcp = { .type = &xk_type_tcp };
+	uint8_t pseudo[12] = { 10, 77, 0, 16, 10, 77, 0, 2, 0, 6, (uint8_t)(h->len >> 8), (uint8_t)h->len };
+	const uint64_t pseudo_sum = xk_sum_of32(FUZZ_PEER_HOST) + xk_sum_of32(FUZZ_HOST) + xk_sum_of16(6);
+	size_t offset = 4 * (size_t)(h->bytes[12] >> 4);
+	const uint8_t *p = h->bytes;
+	struct tcp_segment segment;
+	uint64_t sum;
+	bool is_intact;
+
+	xk_format_init(&tcp.format, tcp.type);
+	FUZZ_CHECK(xk_receive_check(&tcp.format, h->m) == XK_DROP_NONE);
+	xk_msg_pop_in_place(h->m, 20);
+	sum = xk_receive_sum_headers(&tcp.format, h->m, pseudo_sum);
+	is_intact = h->known & HEADERS_UDP_GOOD || headers_sum(headers_sum(0, pseudo, 12), p, h->len) == 0xffff;
+	FUZZ_CHECK((sum == 0 || xk_sum_is_intact(sum + xk_msg_sum(h->m))) == is_intact);
+	if (!headers_agree(tcp_segment_read(&segment, h->m), headers_tcp_expected(p, h->len)))
+		return;
+	FUZZ_CHECK(segment.sequence == headers_number(p + 4, 4) && segment.acknowledgement == headers_number(p + 8, 4));
+	FUZZ_CHECK(segment.flags == p[13] && segment.window == headers_number(p + 14, 2));
+	FUZZ_CHECK(segment.len == h->len - offset);
+	FUZZ_CHECK(segment.end == (uint32_t)(segment.sequence + segment.len + (p[13] & 1) + (p[13] >> 1 & 1)));
+	headers_tcp_check_options(&segment.options, p + 20, offset - 20);
+	headers_check_left(h, offset, h->len);
+}
+
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -653,6 +744,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		{ &xk_type_am, headers_am },
 		{ &xk_type_marshal, headers_marshal },
 		{ &xk_type_gm, headers_gm },
+		{ &xk_type_tcp, headers_tcp },
 	};
 	unsigned which;
 	struct headers h = { .bytes = data + HEADERS_CHOICES, .len = size - HEADERS_CHOICES };

@@ -61,6 +61,7 @@ static const char *const hosts_known[] = {
 	"chantest-full.dot",
 	"gm.dot",
 	"am.dot",
+	"tcptest.dot",
 };
 
 /* Settings of each instance of a protocol. */
@@ -92,6 +93,20 @@ static const struct {
 	{ "udptest", "timeout=20ms" },
 	{ "udptest", "silence=1s" },
 	{ "stopwait", "sessions=3" },
+	{ "tcp", "sessions=3" },
+	{ "tcp", "limbo=2" },
+	{ "tcp", "waiting=3" },
+	{ "tcp", "patience=2s" },
+	{ "tcp", "open_patience=2s" },
+	{ "tcp", "keep_alive=2s" },
+	{ "tcp", "time_wait=1s" },
+	{ "tcptest", "peer=10.77.0.16" },
+	{ "tcptest", "connections=2" },
+	{ "tcptest", "bytes=3000" },
+	{ "tcptest", "size=700" },
+	{ "tcptest", "start=1ms" },
+	{ "tcptest", "timeout=2s" },
+	{ "tcptest", "strict=no" },
 	{ "blast", "sessions=3" },
 	{ "blast", "peer_messages=3" },
 	{ "blast", "fragments=64" },

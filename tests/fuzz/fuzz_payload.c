@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "protocols/stopwait/stopwait_private.h"
+#include "protocols/tcp/tcp_private.h"
 #include "protocols/test/traffic_private.h"
 #include "xkernel/bytes.h"
 #include "xkernel/checksum.h"
@@ -12,6 +13,9 @@ enum { ETH_LEN = 14, IP_LEN = 20, UDP_LEN = 8, ICMP_LEN = 8, PAYLOAD = ETH_LEN +
 
 /* stopwait's header */
 enum { SW_PORTS = 0, SW_LENGTH = 4, SW_CHECKSUM = 6, SW_KIND = 8, SW_SEQUENCE = 10, SW_FROM = 14, SW_TO = 22 };
+
+/* Offsets in TCP's header, and what its numbers near ones count in. */
+enum { TCP_SEQUENCE = 4, TCP_ACKNOWLEDGEMENT = 8, TCP_OFFSET = 12, TCP_FLAGS = 13, TCP_CHECKSUM = 16, TCP_STEP = 20 };
 
 /* ---- checksums ---- */
 
@@ -49,6 +53,13 @@ payload_fix(uint8_t *ip, size_t len)
 			return;
 		xk_put16(p + 6, 0);
 		xk_checksum_store(p + 6, xk_checksum_finish(fuzz_udp_sum(ip, p, claimed)));
+		return;
+	case FUZZ_IP_TCP:
+		claimed = xk_get16(ip + 2) < IP_LEN + TCP_HEADER_LEN ? 0 : xk_get16(ip + 2) - IP_LEN;
+		if (claimed == 0 || claimed > len)
+			return;
+		xk_put16(p + TCP_CHECKSUM, 0);
+		xk_checksum_store(p + TCP_CHECKSUM, xk_checksum_finish(fuzz_udp_sum(ip, p, claimed)));
 		return;
 	case FUZZ_IP_STOPWAIT:
 		claimed = payload_claims(p, len, SW_LENGTH, STOPWAIT_HEADER_LEN);
@@ -90,12 +101,26 @@ payload_is(const uint8_t *frame, size_t len, uint8_t number, size_t header)
 	return len >= PAYLOAD + header && xk_get16(frame + 12) == 0x0800 && frame[ETH_LEN + 9] == number;
 }
 
+static void
+payload_remember_tcp(struct fuzz_payload_memory *memory, const uint8_t *ip, const uint8_t *p)
+{
+	size_t header = 4 * (size_t)(p[TCP_OFFSET] >> 4), len = xk_get16(ip + 2) - IP_LEN;
+
+	memory->tcp_ports = xk_get32(p);
+	if (p[TCP_FLAGS] & TCP_ACK)
+		memory->tcp_wants = xk_get32(p + TCP_ACKNOWLEDGEMENT);
+	memory->tcp_end = xk_get32(p + TCP_SEQUENCE) + (uint32_t)(len - header) + ((p[TCP_FLAGS] & TCP_SYN) != 0) +
+			  ((p[TCP_FLAGS] & TCP_FIN) != 0);
+}
+
 void
 fuzz_payload_remember(struct fuzz_payload_memory *memory, const uint8_t *frame, size_t len)
 {
 	fuzz_rpc_remember(&memory->rpc, frame, len);
 	if (payload_is(frame, len, FUZZ_IP_STOPWAIT, STOPWAIT_HEADER_LEN))
 		memcpy(memory->stopwait, frame + PAYLOAD, STOPWAIT_HEADER_LEN);
+	if (payload_is(frame, len, FUZZ_IP_TCP, TCP_HEADER_LEN))
+		payload_remember_tcp(memory, frame + ETH_LEN, frame + PAYLOAD);
 	if (len < PAYLOAD || xk_get16(frame + 12) != 0x0800)
 		return;
 	memory->packet_len = len - ETH_LEN < sizeof(memory->packet) ? len - ETH_LEN : sizeof(memory->packet);
@@ -117,6 +142,25 @@ payload_recall_stopwait(const struct fuzz_payload_memory *memory, uint8_t *p)
 		xk_put32(p + SW_SEQUENCE, xk_get32(memory->stopwait + SW_SEQUENCE));
 }
 
+/* Replaces the number at p, if it is near ones. */
+static void
+payload_recall_near(uint8_t *p, uint32_t number)
+{
+	uint32_t below = UINT32_MAX - xk_get32(p);
+
+	if (below < FUZZ_TCP_NEAR)
+		xk_put32(p, number + TCP_STEP * below);
+}
+
+static void
+payload_recall_tcp(const struct fuzz_payload_memory *memory, uint8_t *p)
+{
+	if (xk_get32(p) == UINT32_MAX)
+		xk_put32(p, memory->tcp_ports << 16 | memory->tcp_ports >> 16);
+	payload_recall_near(p + TCP_SEQUENCE, memory->tcp_wants);
+	payload_recall_near(p + TCP_ACKNOWLEDGEMENT, memory->tcp_end);
+}
+
 void
 fuzz_payload_recall(const struct fuzz_payload_memory *memory, uint8_t *frame, size_t len)
 {
@@ -125,6 +169,8 @@ fuzz_payload_recall(const struct fuzz_payload_memory *memory, uint8_t *frame, si
 	fuzz_rpc_recall(&memory->rpc, frame, len);
 	if (payload_is(frame, len, FUZZ_IP_STOPWAIT, STOPWAIT_HEADER_LEN)) {
 		payload_recall_stopwait(memory, p);
+	} else if (payload_is(frame, len, FUZZ_IP_TCP, TCP_HEADER_LEN)) {
+		payload_recall_tcp(memory, p);
 	} else if (payload_is(frame, len, FUZZ_IP_ICMP, ICMP_LEN + 4) && xk_get32(p + ICMP_LEN) == UINT32_MAX) {
 		size_t room = len - PAYLOAD - ICMP_LEN;
 
@@ -224,6 +270,45 @@ make_stopwait(uint8_t *p, unsigned peer, uint64_t *random)
 	return len;
 }
 
+/* Returns a number near ones, mostly ones. */
+static uint32_t
+near_ones(uint64_t *random)
+{
+	return UINT32_MAX - (fuzz_draw(random, 3) > 0 ? 0 : fuzz_draw(random, FUZZ_TCP_NEAR));
+}
+
+/* Makes a segment: of an open, or of the host's latest connection; with a request of tcptest's, or other bytes. */
+size_t
+fuzz_payload_make_segment(uint8_t *p, uint64_t *random)
+{
+	static const uint8_t flags[] = { TCP_SYN,           TCP_SYN, TCP_SYN | TCP_ACK, TCP_ACK,
+					 TCP_ACK,           TCP_ACK, TCP_ACK | TCP_PSH, TCP_ACK | TCP_FIN,
+					 TCP_ACK | TCP_URG, TCP_RST, TCP_RST | TCP_ACK, 0,
+					 TCP_SYN | TCP_FIN };
+	static const uint8_t syn[] = { 2, 4, 2, 0, 4, 2, 8, 10, 0, 0, 0, 1, 0, 0, 0, 0, 1, 3, 3, 2 };
+	static const uint16_t windows[] = { 0, 1, 700, UINT16_MAX };
+	uint8_t what = flags[fuzz_draw(random, sizeof(flags))];
+	size_t header = TCP_HEADER_LEN, len = fuzz_draw(random, 2) == 0 ? 0 : fuzz_draw(random, 128);
+
+	memset(p, 0, TCP_HEADER_LEN + sizeof(syn) + 128);
+	if ((what & TCP_SYN) != 0 && fuzz_draw(random, 2) == 0) {
+		memcpy(p + header, syn, sizeof(syn));
+		header += sizeof(syn);
+	}
+	xk_put32(p, what == TCP_SYN ? (1 + fuzz_draw(random, 4)) << 16 | FUZZ_TCP_PORT : UINT32_MAX);
+	xk_put32(p + TCP_SEQUENCE, what == TCP_SYN ? fuzz_draw(random, 3) : near_ones(random));
+	xk_put32(p + TCP_ACKNOWLEDGEMENT, near_ones(random));
+	p[TCP_OFFSET] = (uint8_t)(header / 4 << 4);
+	p[TCP_FLAGS] = what;
+	xk_put16(p + 14, windows[fuzz_draw(random, XK_ARRAY_LENGTH(windows))]);
+	if (len >= 16 && fuzz_draw(random, 2) == 0) {
+		xk_put64(p + header, fuzz_draw(random, 4000));
+		xk_put32(p + header + 8, 1 + fuzz_draw(random, 1500));
+		xk_put32(p + header + 12, 1 + fuzz_draw(random, 4));
+	}
+	return header + (what == TCP_SYN ? 0 : len);
+}
+
 /* Makes an echo, or an error about the host's last datagram. Returns its length. */
 static size_t
 make_icmp(uint8_t *p, uint64_t *random)
@@ -244,13 +329,16 @@ make_icmp(uint8_t *p, uint64_t *random)
 size_t
 fuzz_payload_make(uint8_t *payload, unsigned peer, uint64_t *random, uint8_t *number)
 {
-	switch (fuzz_draw(random, 4)) {
+	switch (fuzz_draw(random, 5)) {
 	case 0:
 		*number = FUZZ_IP_UDP;
 		return make_udp_traffic(payload, peer, random);
 	case 1:
 		*number = FUZZ_IP_ICMP;
 		return make_icmp(payload, random);
+	case 2:
+		*number = FUZZ_IP_TCP;
+		return fuzz_payload_make_segment(payload, random);
 	default:
 		*number = FUZZ_IP_STOPWAIT;
 		return make_stopwait(payload, peer, random);

@@ -289,14 +289,15 @@ put_flood(struct traffic *t)
 	}
 }
 
-/* A datagram of another protocol than the server's. */
+/* A datagram with this payload, of at most FUZZ_PAYLOAD_MAX bytes. */
 static void
-put_payload(struct traffic *t)
+put_payload_of(struct traffic *t, unsigned peer, uint32_t destination, uint8_t number, const uint8_t *payload,
+	       size_t len)
 {
-	uint8_t frame[14 + 20 + FUZZ_PAYLOAD_MAX] = { 0 }, *p = frame + 14, number;
-	unsigned peer = draw(t, FUZZ_PEERS);
-	size_t len = 20 + fuzz_payload_make(p + 20, peer, &t->random, &number);
+	uint8_t frame[14 + 20 + FUZZ_PAYLOAD_MAX] = { 0 }, *p = frame + 14;
 
+	memcpy(p + 20, payload, len);
+	len += 20;
 	store_eth(frame, FUZZ_LINK, peer, 0x0800);
 	p[0] = 0x45;
 	xk_put16(p + 2, (uint16_t)len);
@@ -304,8 +305,29 @@ put_payload(struct traffic *t)
 	p[8] = 64;
 	p[9] = number;
 	xk_put32(p + 12, FUZZ_PEER_HOST + peer);
-	xk_put32(p + 16, draw_destination(t));
+	xk_put32(p + 16, destination);
 	put_frame(t, frame, 14 + len);
+}
+
+/* A datagram of another protocol than the server's. */
+static void
+put_payload(struct traffic *t)
+{
+	uint8_t payload[FUZZ_PAYLOAD_MAX], number;
+	unsigned peer = draw(t, FUZZ_PEERS);
+	size_t len = fuzz_payload_make(payload, peer, &t->random, &number);
+
+	put_payload_of(t, peer, draw_destination(t), number, payload, len);
+}
+
+/* A segment of a few peers. */
+static void
+put_segment(struct traffic *t)
+{
+	uint8_t payload[FUZZ_PAYLOAD_MAX];
+	size_t len = fuzz_payload_make_segment(payload, &t->random);
+
+	put_payload_of(t, chance(t, 8) ? draw(t, 3) : 0, FUZZ_HOST, FUZZ_IP_TCP, payload, len);
 }
 
 /* On the link, or on IP. */
@@ -339,13 +361,11 @@ put_rpc(struct traffic *t)
 	put_rpc_message(t, peer, payload, len, type);
 }
 
-/* A peer that is sent a query and answers, which confirms it. */
+/* Makes the host know a peer's station. */
 static void
-put_rpc_meeting(struct traffic *t, unsigned peer)
+put_acquaintance(struct traffic *t, unsigned peer)
 {
-	uint8_t payload[FUZZ_RPC_MAX], arp[60] = { 0 };
-	unsigned type;
-	size_t len;
+	uint8_t arp[60] = { 0 };
 
 	store_eth(arp, UINT64_C(0xffffffffffff), peer, 0x0806);
 	xk_put32(arp + 14, 0x00010800);
@@ -354,6 +374,17 @@ put_rpc_meeting(struct traffic *t, unsigned peer)
 	xk_put32(arp + 28, FUZZ_PEER_HOST + peer);
 	xk_put32(arp + 38, FUZZ_HOST);
 	put_frame(t, arp, sizeof(arp));
+}
+
+/* A peer that is sent a query and answers, which confirms it. */
+static void
+put_rpc_meeting(struct traffic *t, unsigned peer)
+{
+	uint8_t payload[FUZZ_RPC_MAX];
+	unsigned type;
+	size_t len;
+
+	put_acquaintance(t, peer);
 	len = fuzz_rpc_make_request(payload, peer, &t->random, &type);
 	put_rpc_message(t, peer, payload, len, type);
 	put_record(t, FUZZ_TIME, 0, NULL, 0);
@@ -647,6 +678,27 @@ fuzz_traffic_mutate(uint8_t *script, size_t len, size_t max, uint64_t seed)
 			damage(&t, script + at + 3, record - 3);
 		else
 			script[at + record - 1] ^= (uint8_t)(1 << draw(&t, 8));
+	}
+	return t.len;
+}
+
+size_t
+fuzz_traffic_make_segments(uint8_t *script, size_t max, uint64_t seed)
+{
+	struct traffic t = { script, 0, max, seed };
+	unsigned count = 1 + draw(&t, 120);
+
+	if (max == 0)
+		return 0;
+	script[t.len++] = (uint8_t)(draw(&t, 8) | FUZZ_TCP_GRAPH << 3);
+	put_acquaintance(&t, 0);
+	while (count-- > 0) {
+		if (chance(&t, 30))
+			put_something(&t);
+		else if (chance(&t, 8))
+			put_record(&t, FUZZ_TIME, draw(&t, 12), NULL, 0);
+		else
+			put_segment(&t);
 	}
 	return t.len;
 }

@@ -6,6 +6,7 @@ TEST_OF(corpus_breaks_no_graph, CHECK(fuzz_corpus("hosts")));
 TEST_OF(seeded_traffic_breaks_no_graph, CHECK(fuzz_runs(300, FUZZ_SCRIPT_MAX, fuzz_traffic_make)));
 TEST_OF(seeded_calls_break_no_graph_of_calls, CHECK(fuzz_runs(300, FUZZ_SCRIPT_MAX, fuzz_traffic_make_calls)));
 TEST_OF(seeded_messages_break_no_graph_of_gm_or_am, CHECK(fuzz_runs(300, FUZZ_SCRIPT_MAX, fuzz_traffic_make_messages)));
+TEST_OF(seeded_segments_break_no_graph_of_tcp, CHECK(fuzz_runs(300, FUZZ_SCRIPT_MAX, fuzz_traffic_make_segments)));
 
 /* Makes traffic with records moved, doubled and damaged. */
 static size_t

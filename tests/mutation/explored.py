@@ -33,7 +33,8 @@ NEEDS = {
 }
 
 # The protocols that use these files; no entry: the file's name up to _ and the dot.
-USERS = {"receive": {"eth"}, "virtual": {"vnet"}, "ports": {"udp", "stopwait", "gm"}, "alarm": {"stopwait", "gm", "am"}}
+USERS = {"receive": {"eth"}, "virtual": {"vnet"}, "ports": {"udp", "stopwait", "gm", "tcp"},
+         "alarm": {"stopwait", "gm", "am", "tcp"}, "room": {"tcp"}}
 
 
 class Network:

@@ -259,6 +259,18 @@ begin_stopwait(struct trial *t)
 	change_bytes(&t->message, 22, welcome + 14, 8);
 }
 
+/* The message is the second byte of a connection that was opened by the peer. */
+static void
+begin_tcp(struct trial *t)
+{
+	uint8_t answer[24], acknowledgement[4];
+
+	rig_inject(t->r, "0009 0007 00001000 00000000 50 02 ffff 8b36 0000");
+	CHECK_EQ(rig_take_sent(t->r, answer, sizeof(answer)), sizeof(answer));
+	xk_put32(acknowledgement, xk_get32(answer + 4) + 1);
+	change_bytes(&t->message, 8, acknowledgement, sizeof(acknowledgement));
+}
+
 #define BOOTS "wire2:; bidctl: wire2; bidctl.broadcast=no; bidctl.keepalive=0s; "
 #define PING "icmptest.to=10.77.0.2; icmptest.size=0; icmptest.count=2; icmptest.interval=100ms"
 
@@ -301,6 +313,8 @@ static const struct example examples[] = {
 	{ "stopwait", "wire:; stopwait: wire; user: stopwait",
 	  "2345 0007 0023 e6f2 0003 00000001 000000000000000a 0000000000000000 6f6e652121", .begin = begin_stopwait,
 	  .local = PORT, .sequence_at = 13 },
+	{ "tcp", "wire:; tcp: wire; user: tcp", "0009 0007 00001002 00000000 50 10 ffff c824 0000 c3",
+	  .begin = begin_tcp, .local = PORT, .sequence_at = 7 },
 	{ "udp", "wire:; udp: wire; user: udp", "0009 0007 000d 858d aabbccddee", .local = PORT },
 };
 

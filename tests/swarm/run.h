@@ -25,7 +25,7 @@ enum run_verdict {
 
 extern const char *const run_verdict_names[RUN_VERDICTS];
 
-enum { RUN_TYPES_MAX = 32, RUN_DROPS_MAX = 40, RUN_WHY = 240 };
+enum { RUN_TYPES_MAX = 64, RUN_DROPS_MAX = 40, RUN_WHY = 240 };
 
 /* Sums over runs, in memory that processes share: no pointers. */
 struct run_tally {

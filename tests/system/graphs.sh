@@ -12,6 +12,7 @@ traffic.peers=10.9.0.1-10.9.0.4 traffic.rate=300 traffic.size_max=3000
 blasttest.to=PEER blasttest.count=20 blasttest.size=4000 blasttest.timeout=100ms
 icmptest.to=PEER icmptest.count=20 icmptest.interval=5ms
 udptest.peer=PEER udptest.rounds=20 udptest.size=LONGEST
+tcptest.peer=PEER tcptest.strict=no tcp.timeout=50ms tcptest.flow=both tcptest.bytes=40k tcptest.size=LONGEST
 chantest.peer=PEER chantest.rounds=20 chantest.size=LONGEST
 logptest.peer=PEER logptest.rounds=20 logptest.sends=2 logptest.size=LONGEST logptest.timeout=20ms
 pingpong.peer=PEER pingpong.rounds=20 pingpong.size=LONGEST

@@ -45,7 +45,8 @@ static const char *
 dissectors_known_table(const struct xk_protocol_type *type)
 {
 	static const char *const known[][2] = {
-		{ "arp", "" }, { "eth", "ethertype" }, { "icmp", "" }, { "ip", "ip.proto" }, { "udp", "" },
+		{ "arp", "" },        { "eth", "ethertype" }, { "icmp", "" },
+		{ "ip", "ip.proto" }, { "tcp", "" },          { "udp", "" },
 	};
 
 	for (unsigned i = 0; i < XK_ARRAY_LENGTH(known); i++)

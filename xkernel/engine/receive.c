@@ -99,6 +99,10 @@ receive_accept(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *
 			 !xk_sum_is_intact(sum + xk_msg_sum(m)))
 			why = receive_why_bad(self, m, pop_sum);
 	}
+	if (why == XK_DROP_NONE && self->ops->stranger != NULL) {
+		self->ops->stranger(self, lls, m, key, passive);
+		return NULL;
+	}
 	if (!receive_is_wanted(self, lls, m, passive, why))
 		return NULL;
 	s = xk_table_accept(self, key, passive, lls, p, m);

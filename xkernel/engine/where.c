@@ -194,7 +194,9 @@ static const struct where_verb where_protocol_verbs[] = {
 	{ "call_demux", offsetof(struct xk_protocol_ops, call_demux), false },
 	{ "control", offsetof(struct xk_protocol_ops, control), true },
 	{ "fault", offsetof(struct xk_protocol_ops, fault), false },
+	{ "room", offsetof(struct xk_protocol_ops, room), false },
 	{ "port_changed", offsetof(struct xk_protocol_ops, port_changed), false },
+	{ "stranger", offsetof(struct xk_protocol_ops, stranger), false },
 	{ .name = NULL },
 };
 

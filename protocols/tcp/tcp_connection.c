@@ -1,0 +1,281 @@
+/*
+ * tcp_connection.c - see tcp_private.h: a connection's states, what it keeps, and what is done once its lock is
+ * released.
+ */
+#include "protocols/tcp/tcp_private.h"
+#include "xkernel/trace.h"
+
+/* ---- states ---- */
+
+static const char *const tcp_state_names[] = { TCP_STATES(XK_NAMED_TEXT) };
+
+const char *
+tcp_state_name(enum tcp_state state)
+{
+	return tcp_state_names[state];
+}
+
+/* RFC 9293, 3.3.2; 0, which is SYN-SENT: the event does not occur there. */
+static const uint8_t tcp_next_state[TCP_STATES_COUNT][TCP_EVENTS] = {
+	[TCP_ESTABLISHED] = { [TCP_CLOSES] = TCP_FIN_WAIT_1, [TCP_FIN_COMES] = TCP_CLOSE_WAIT },
+	[TCP_FIN_WAIT_1] = { [TCP_FIN_ACKED] = TCP_FIN_WAIT_2, [TCP_FIN_COMES] = TCP_CLOSING },
+	[TCP_FIN_WAIT_2] = { [TCP_FIN_COMES] = TCP_TIME_WAIT },
+	[TCP_CLOSE_WAIT] = { [TCP_CLOSES] = TCP_LAST_ACK },
+	[TCP_CLOSING] = { [TCP_FIN_ACKED] = TCP_TIME_WAIT },
+	[TCP_LAST_ACK] = { [TCP_FIN_ACKED] = TCP_ENDED },
+};
+
+void
+tcp_move(struct tcp_connection *c, enum tcp_event event)
+{
+	enum tcp_state next = tcp_next_state[c->state][event];
+
+	if (next == 0)
+		return;
+	xk_trace(c->session.protocol, XK_TRACE_EVENTS, "%s to %s", tcp_state_names[c->state], tcp_state_names[next]);
+	if (next != TCP_ENDED) /* tcp_end's part */
+		c->state = (uint8_t)next;
+	if (next == TCP_FIN_WAIT_2 && c->is_closed)
+		c->idle_due_ns = xk_now_ns(c->session.protocol) + tcp_of(c)->time_wait_ns;
+	if (next == TCP_TIME_WAIT)
+		tcp_strangers_wait(c);
+	if (next == TCP_TIME_WAIT || next == TCP_ENDED)
+		tcp_end(c, 0);
+}
+
+/* ---- what a connection keeps ---- */
+
+void
+tcp_queue_acked(struct tcp_connection *c, uint32_t sequence)
+{
+	uint32_t end = tcp_before(sequence, c->snd_end) ? sequence : c->snd_end, freed = 0, buffers = 0;
+
+	while (c->queue != NULL && end - c->queue_begin >= xk_msg_len(c->queue)) {
+		struct xk_msg *m = c->queue;
+
+		c->queue = m->link;
+		c->queue_begin += (uint32_t)xk_msg_len(m);
+		freed += (uint32_t)xk_msg_len(m);
+		buffers += xk_msg_buffers(m);
+		if (c->cursor == m)
+			c->cursor = NULL;
+		xk_msg_free(m);
+	}
+	if (c->queue == NULL)
+		c->queue_end = &c->queue;
+	if (freed == 0)
+		return;
+	c->queue_kept -= buffers;
+	xk_unkeep(c->session.protocol, buffers);
+	c->has_room |= xk_room_give(&c->room, freed);
+}
+
+void
+tcp_count_gaps(struct tcp_connection *c)
+{
+	uint32_t buffers = c->gaps == NULL ? 0 : c->gaps->buffers, bytes = 0;
+
+	for (unsigned i = 0; c->gaps != NULL && i < c->gaps->count; i++)
+		bytes += c->gaps->range[i].end - c->gaps->range[i].begin;
+	c->gap_bytes = bytes;
+	if (buffers > c->gaps_kept)
+		xk_keep(c->session.protocol, buffers - c->gaps_kept);
+	else if (buffers < c->gaps_kept)
+		xk_unkeep(c->session.protocol, c->gaps_kept - buffers);
+	c->gaps_kept = buffers;
+}
+
+/* Drops everything that waits to be handed up. The lock is held. */
+void
+tcp_drop_ready(struct tcp_connection *c)
+{
+	while (c->ready != NULL) {
+		struct xk_msg *m = c->ready;
+
+		c->ready = m->link;
+		c->ready_bytes -= (uint32_t)xk_msg_len(m);
+		xk_msg_free(m);
+	}
+	c->ready_end = &c->ready;
+}
+
+/* Frees what is behind gaps, of either direction. The lock is held. */
+static void
+connection_drop_gaps(struct tcp_connection *c)
+{
+	while (c->gaps != NULL)
+		xk_msg_free(tcp_gaps_take(&c->gaps, c->gaps->range[c->gaps->count - 1].end - 1));
+	tcp_count_gaps(c);
+	tcp_gaps_take(&c->sacked, c->snd_max);
+}
+
+void
+tcp_end(struct tcp_connection *c, int err)
+{
+	if (c->state == TCP_ENDED)
+		return;
+	xk_trace(c->session.protocol, XK_TRACE_EVENTS, "connection of %s has ended: %s",
+		 xk_hlp_receive(&c->session)->name, err == 0 ? "closed" : xk_error(-err));
+	c->state = TCP_ENDED;
+	c->error = err != 0 ? err : -EPIPE;
+	tcp_queue_acked(c, c->snd_end);
+	connection_drop_gaps(c);
+	c->acks = c->acks && err == 0; /* of the peer's FIN */
+	if (c->session.map != NULL)    /* the same ends may be connected again */
+		xk_map_unbind(c->session.map, &c->session.binding);
+	xk_room_wake(&c->room);
+	xk_semaphore_signal(&c->opened);
+}
+
+/* ---- opening ---- */
+
+void
+tcp_set_mss(struct tcp_connection *c)
+{
+	uint32_t below = 0;
+
+	c->mss = c->own_mss < c->peer_mss ? c->own_mss : c->peer_mss;
+	if (xk_control(c->session.lls, XK_GET_OPT_PACKET, &below) >= 0 && below > TCP_HEADER_LEN &&
+	    below - TCP_HEADER_LEN < c->mss)
+		c->mss = below - TCP_HEADER_LEN;
+	if (c->mss < TCP_MSS_MIN)
+		c->mss = TCP_MSS_MIN;
+}
+
+void
+tcp_agree(struct tcp_connection *c, const struct tcp_options *options, uint32_t irs)
+{
+	c->irs = irs;
+	c->rcv_nxt = c->rcv_edge = c->ack_sent = irs + 1;
+	c->rcv_edge += (uint32_t)(tcp_of(c)->receive_max < UINT16_MAX ? tcp_of(c)->receive_max : UINT16_MAX);
+	c->peer_mss = options->mss != 0 ? options->mss : TCP_MSS_DEFAULT;
+	c->scales = c->scales && options->has_scale;
+	c->snd_scale = c->scales ? options->scale : 0;
+	c->rcv_scale = c->scales ? c->rcv_scale : 0;
+	c->sacks = c->sacks && options->may_sack;
+	c->stamps = c->stamps && options->has_stamp;
+	c->stamp_recent = options->stamp;
+	tcp_set_mss(c);
+}
+
+void
+tcp_establish(struct tcp_connection *c, uint32_t acknowledged)
+{
+	struct xk_protocol *self = c->session.protocol;
+
+	c->state = TCP_ESTABLISHED;
+	c->is_open = true;
+	c->snd_una = acknowledged;
+	c->recover = acknowledged;
+	c->congestion->begin(c);
+	xk_retry_begin(&c->retry, c->round_trip.timeout_ns, 0);
+	c->retry.due_ns = XK_NEVER;
+	c->sent_ns = c->heard_ns = xk_now_ns(self);
+	if (tcp_of(c)->keep_alive_ns != 0)
+		c->idle_due_ns = c->heard_ns + tcp_of(c)->keep_alive_ns;
+	c->is_done = c->is_closed;
+	xk_trace(self, XK_TRACE_EVENTS, "established");
+	if (c->ends)
+		tcp_move(c, TCP_CLOSES);
+	xk_semaphore_signal(&c->opened);
+}
+
+/* ---- sending and handing up ---- */
+
+/* Returns the least deadline. */
+static uint64_t
+connection_next_ns(const struct tcp_connection *c)
+{
+	uint64_t next_ns = c->retry.due_ns;
+
+	if (c->state == TCP_ENDED)
+		return XK_NEVER;
+	next_ns = c->ack_due_ns < next_ns ? c->ack_due_ns : next_ns;
+	return c->idle_due_ns < next_ns ? c->idle_due_ns : next_ns;
+}
+
+/* Sets the alarm. The lock is held. */
+static void
+connection_set_alarm(struct tcp_connection *c)
+{
+	xk_alarm_set(&c->alarm, connection_next_ns(c));
+}
+
+/* Hands up what has come, and then the end of the stream. The lock is held, and released meanwhile. */
+static void
+connection_deliver(struct tcp_connection *c)
+{
+	struct xk_session *s = &c->session;
+	struct xk_msg *m;
+
+	if (c->delivers)
+		return;
+	c->delivers = true;
+	for (;;) {
+		if (c->is_closed)
+			tcp_drop_ready(c);
+		m = c->ready;
+		if (m != NULL) {
+			uint32_t len = (uint32_t)xk_msg_len(m);
+
+			c->ready = m->link;
+			if (c->ready == NULL)
+				c->ready_end = &c->ready;
+			xk_unlock(&c->lock);
+			xk_demux(s, m);
+			xk_lock(&c->lock);
+			c->ready_bytes -= len;
+		} else if (!c->is_done && ((c->has_fin && c->rcv_nxt == c->fin_at + 1) || c->state == TCP_ENDED)) {
+			c->is_done = true;
+			xk_unlock(&c->lock);
+			xk_close_done(s);
+			xk_lock(&c->lock);
+		} else {
+			break;
+		}
+	}
+	c->delivers = false;
+	/* the window is open again, by so much that the peer is to know */
+	if (c->state != TCP_ENDED && c->rcv_nxt + tcp_receive_window(c) != c->rcv_edge &&
+	    tcp_before(c->rcv_edge, c->rcv_nxt + 2 * c->mss))
+		c->acks = true;
+}
+
+/* Sends what may be sent now. The lock is held, and released for each segment. */
+static void
+connection_send(struct tcp_connection *c)
+{
+	struct xk_protocol *self = c->session.protocol;
+	struct xk_msg *m;
+
+	while ((m = tcp_output(c, xk_now_ns(self))) != NULL) {
+		xk_unlock(&c->lock);
+		xk_push(c->session.lls, m);
+		xk_lock(&c->lock);
+	}
+}
+
+void
+tcp_finish(struct tcp_connection *c, bool delivers)
+{
+	bool has_room, gone, is_stopped;
+
+	connection_send(c);
+	if (delivers && (c->ready != NULL || !c->is_done)) {
+		connection_deliver(c);
+		connection_send(c);
+	}
+	connection_set_alarm(c);
+	has_room = c->has_room && c->state != TCP_ENDED;
+	c->has_room = false;
+	gone = c->state == TCP_ENDED && c->lingers;
+	c->lingers = c->lingers && !gone;
+	is_stopped = c->state == TCP_ENDED && xk_alarm_stop(&c->alarm);
+	xk_unlock(&c->lock);
+	if (has_room)
+		xk_room_notify(&c->session);
+	if (is_stopped)
+		xk_session_release(&c->session);
+	if (gone)
+		xk_session_release(&c->session);
+}

@@ -1,0 +1,383 @@
+/*
+ * tcp_input.c - see tcp_private.h: the arrival of a segment at its connection (RFC 9293, 3.10.7.3 and 3.10.7.4, with RFC
+ * 5961 and 7323). Judges it and changes the connection; sends nothing: `acks` and `resets` tell tcp_output what to do.
+ */
+#include "protocols/tcp/tcp_private.h"
+#include "xkernel/bytes.h"
+
+/* ---- acknowledgements ---- */
+
+/* Takes a round trip's time. */
+static void
+input_measure(struct tcp_connection *c, const struct tcp_segment *segment, uint64_t now_ns)
+{
+	if (c->times && !tcp_before(segment->acknowledgement, c->timed_end)) {
+		c->times = false;
+		xk_round_trip_measure(&c->round_trip, &tcp_of(c)->timeouts, now_ns - c->timed_ns);
+	}
+}
+
+/* Takes the peer's window, unless an older segment than the last one brings it (RFC 9293, 3.10.7.4). */
+static void
+input_take_window(struct tcp_connection *c, const struct tcp_segment *segment)
+{
+	if (tcp_before(segment->sequence, c->snd_wl1) ||
+	    (segment->sequence == c->snd_wl1 && tcp_before(segment->acknowledgement, c->snd_wl2)))
+		return;
+	c->snd_wl1 = segment->sequence;
+	c->snd_wl2 = segment->acknowledgement;
+	c->snd_wnd = segment->window << (segment->flags & TCP_SYN ? 0 : c->snd_scale);
+	if (c->snd_wnd > c->max_window)
+		c->max_window = c->snd_wnd;
+}
+
+/* The window is open again after probes: what was forced out is sent again, if it was not acknowledged. */
+static void
+input_end_probes(struct tcp_connection *c, uint64_t now_ns)
+{
+	if (!c->probes || c->snd_wnd == 0)
+		return;
+	c->probes = false;
+	c->snd_nxt = c->snd_una;
+	if (c->snd_una == c->snd_max)
+		c->retry.due_ns = XK_NEVER;
+	else
+		xk_retry_begin(&c->retry, c->round_trip.timeout_ns, now_ns);
+}
+
+/* Takes an acknowledgement that is acceptable. */
+static void
+input_acknowledge(struct tcp_connection *c, const struct tcp_segment *segment, uint64_t now_ns)
+{
+	uint32_t acked = segment->acknowledgement - c->snd_una, window = c->snd_wnd;
+	bool is_news = tcp_recovery_sacked(c, segment), is_duplicate;
+
+	input_take_window(c, segment);
+	is_duplicate =
+		acked == 0 && c->snd_una != c->snd_max && !c->probes &&
+		(c->sacks ? is_news : segment->len == 0 && c->snd_wnd == window && (segment->flags & TCP_FIN) == 0);
+	if (acked > 0) {
+		input_measure(c, segment, now_ns);
+		c->snd_una = segment->acknowledgement;
+		c->snd_nxt = tcp_later(c->snd_nxt, c->snd_una);
+		tcp_queue_acked(c, c->snd_una);
+		c->retry.due_ns = XK_NEVER;
+		if (c->snd_una != c->snd_max || c->probes)
+			xk_retry_begin(&c->retry, c->round_trip.timeout_ns, now_ns);
+	} else if (c->probes) {
+		c->retry.begun_ns = now_ns; /* a peer that answers is not given up, whatever its window */
+	}
+	tcp_recovery_acked(c, acked, is_duplicate);
+	input_end_probes(c, now_ns);
+	if (acked > 0 && c->ends && c->snd_una == c->snd_end + 1)
+		tcp_move(c, TCP_FIN_ACKED);
+}
+
+/* ---- payload ---- */
+
+/* Appends m to what is handed up. Takes m. */
+static void
+input_deliver(struct tcp_connection *c, struct xk_msg *m)
+{
+	m->link = NULL;
+	*c->ready_end = m;
+	c->ready_end = &m->link;
+	c->ready_bytes += (uint32_t)xk_msg_len(m);
+	c->rcv_nxt += (uint32_t)xk_msg_len(m);
+	c->unacked += (uint32_t)xk_msg_len(m);
+}
+
+/* Hands up what was received behind the gap that is closed now, and takes the FIN if all before it has come. */
+static void
+input_close_gap(struct tcp_connection *c)
+{
+	struct xk_msg *m;
+
+	c->acks = c->acks || c->gaps != NULL; /* RFC 5681, 4.2 */
+	m = tcp_gaps_take(&c->gaps, c->rcv_nxt);
+	if (m != NULL)
+		input_deliver(c, m);
+	tcp_count_gaps(c);
+	if (c->has_fin && c->rcv_nxt == c->fin_at) {
+		c->rcv_nxt++;
+		c->acks = true;
+		tcp_move(c, TCP_FIN_COMES);
+	}
+}
+
+/* Keeps *m, whose bytes begin at `sequence`, behind a gap. Takes it unless there is a reason to drop it. */
+static unsigned
+input_keep(struct tcp_connection *c, uint32_t sequence, struct xk_msg **m)
+{
+	struct tcp_range range = { sequence, sequence + (uint32_t)xk_msg_len(*m) };
+	unsigned why = 0;
+
+	c->acks = true;
+	if (xk_keep_room(c->session.protocol) < xk_msg_buffers(*m))
+		return XK_DROP_NO_BUFFER;
+	if (!tcp_gaps_add(&c->gaps, range, m))
+		why = TCP_TOO_MANY_GAPS;
+	tcp_count_gaps(c);
+	for (unsigned i = 0; c->gaps != NULL && i < c->gaps->count; i++)
+		if (!tcp_before(sequence, c->gaps->range[i].begin) && tcp_before(sequence, c->gaps->range[i].end))
+			c->newest = c->gaps->range[i].begin;
+	return why;
+}
+
+/*
+ * Takes the payload and the FIN of an acceptable segment. Takes *m if it keeps it. Returns 0, or the reason to drop the
+ * rest.
+ */
+static unsigned
+input_text(struct tcp_connection *c, struct tcp_segment *segment, struct xk_msg **m)
+{
+	uint32_t edge = c->rcv_edge, old = c->rcv_nxt - segment->sequence;
+	struct xk_msg *text = *m, *cut;
+	bool has_fin = (segment->flags & TCP_FIN) != 0;
+
+	if (c->state != TCP_ESTABLISHED && c->state != TCP_FIN_WAIT_1 && c->state != TCP_FIN_WAIT_2)
+		return segment->len > 0 || has_fin ? TCP_NOT_WANTED : 0;
+	if (c->is_closed && tcp_before(c->rcv_nxt, segment->sequence + segment->len)) { /* RFC 1122, 4.2.2.13 */
+		c->resets = true;
+		tcp_end(c, -ECONNRESET);
+		return TCP_NOT_WANTED;
+	}
+	if (c->has_fin && tcp_before(c->fin_at, segment->sequence + segment->len))
+		return TCP_NOT_WANTED;
+	if (tcp_before(segment->sequence, c->rcv_nxt)) {
+		if (old >= segment->len && !(has_fin && old == segment->len)) {
+			c->acks = true;
+			return TCP_OLD;
+		}
+		if (old > 0 && segment->len > 0) {
+			cut = xk_msg_split(&text, old);
+			*m = text;
+			if (cut == NULL)
+				return XK_DROP_NO_BUFFER;
+			xk_msg_free(cut);
+		}
+		segment->sequence += old;
+		segment->len -= old;
+	}
+	if (segment->len > 0 && tcp_before(edge, segment->sequence + segment->len)) {
+		segment->len = edge - segment->sequence;
+		xk_msg_truncate(text, segment->len);
+		has_fin = false;
+	}
+	if (has_fin && !c->has_fin) {
+		c->has_fin = true;
+		c->fin_at = segment->sequence + segment->len;
+	}
+	if (segment->len > 0) {
+		if (segment->sequence != c->rcv_nxt)
+			return input_keep(c, segment->sequence, m);
+		*m = NULL;
+		input_deliver(c, text);
+	}
+	if (segment->sequence == c->rcv_nxt || segment->len > 0 || c->has_fin)
+		input_close_gap(c);
+	if (has_fin)
+		c->acks = true;
+	return 0;
+}
+
+/* Decides whether what has come is acknowledged now or later (RFC 9293, 3.8.6.3). */
+static void
+input_delay_ack(struct tcp_connection *c, uint64_t now_ns)
+{
+	if (c->unacked == 0 || c->acks)
+		return;
+	if (c->unacked >= 2 * c->mss || tcp_of(c)->ack_delay_ns == 0) {
+		c->acks = true;
+	} else if (c->ack_due_ns == XK_NEVER) {
+		c->ack_due_ns = now_ns + tcp_of(c)->ack_delay_ns;
+		xk_count(c->session.protocol, TCP_ACKS_DELAYED);
+	}
+}
+
+/* ---- segments ---- */
+
+/* Answers a suspicious segment by an acknowledgement, unless enough were sent this second (RFC 5961, 7). */
+static void
+input_challenge(struct tcp_connection *c, uint64_t now_ns)
+{
+	struct tcp *tcp = tcp_of(c);
+	uint64_t second = now_ns / UINT64_C(1000000000) << 16;
+	uint64_t was = atomic_load_explicit(&tcp->challenge_second, memory_order_relaxed), next;
+
+	do {
+		next = was >> 16 == second >> 16 ? was + 1 : second + 1;
+		if ((next & 0xffff) > tcp->challenges_max)
+			return;
+	} while (!atomic_compare_exchange_weak(&tcp->challenge_second, &was, next));
+	xk_count(&tcp->protocol, TCP_CHALLENGES);
+	c->acks = true;
+}
+
+/* Answers a segment that is not acceptable. Without payload it may be such an answer itself: no storm must follow. */
+static void
+input_answer(struct tcp_connection *c, const struct tcp_segment *segment, uint64_t now_ns)
+{
+	if (segment->len > 0 || ((segment->flags & TCP_FIN) && (segment->flags & TCP_RST) == 0))
+		c->acks = true;
+	else if ((segment->flags & TCP_RST) == 0)
+		input_challenge(c, now_ns);
+}
+
+/* A segment at SYN-SENT (RFC 9293, 3.10.7.3). Returns 0, or the reason to drop it. */
+static unsigned
+input_syn_sent(struct tcp_connection *c, const struct tcp_segment *segment, uint64_t now_ns)
+{
+	bool has_ack = (segment->flags & TCP_ACK) != 0;
+
+	if (has_ack && segment->acknowledgement != c->iss + 1) {
+		c->refuses = (segment->flags & TCP_RST) == 0;
+		return TCP_BAD_ACK;
+	}
+	if (segment->flags & TCP_RST) {
+		if (!has_ack)
+			return TCP_BAD_RESET;
+		xk_count(c->session.protocol, TCP_RESET_RECEIVED);
+		tcp_end(c, -ECONNREFUSED);
+		return 0;
+	}
+	if ((segment->flags & TCP_SYN) == 0)
+		return TCP_BAD_FLAGS;
+	tcp_agree(c, &segment->options, segment->sequence);
+	c->snd_wl1 = segment->sequence;
+	c->snd_wl2 = segment->acknowledgement;
+	input_take_window(c, segment);
+	c->acks = true;
+	if (!has_ack) { /* both have sent a SYN: ours is sent again, with an acknowledgement */
+		c->state = TCP_SYN_RECEIVED;
+		c->snd_nxt = c->iss;
+		return 0;
+	}
+	input_measure(c, segment, now_ns);
+	tcp_establish(c, segment->acknowledgement);
+	return 0;
+}
+
+/* Returns whether the segment has anything in the window (RFC 9293, 3.10.7.4: first). */
+static bool
+input_is_in_window(const struct tcp_connection *c, const struct tcp_segment *segment)
+{
+	uint32_t len = segment->end - segment->sequence, window = c->rcv_edge - c->rcv_nxt;
+
+	if (len == 0)
+		return window == 0 ? segment->sequence == c->rcv_nxt : segment->sequence - c->rcv_nxt < window;
+	return window > 0 && (segment->sequence - c->rcv_nxt < window || segment->end - 1 - c->rcv_nxt < window);
+}
+
+/* Returns whether the time stamp is older than that of what came before (RFC 7323, 5.3: PAWS). */
+static bool
+input_is_old(const struct tcp_connection *c, const struct tcp_segment *segment)
+{
+	return c->stamps && segment->options.has_stamp && (segment->flags & TCP_RST) == 0 &&
+	       tcp_before(segment->options.stamp, c->stamp_recent);
+}
+
+/* Takes the time stamp of an acceptable segment at the left edge (RFC 7323, 4.3). */
+static void
+input_take_stamp(struct tcp_connection *c, const struct tcp_segment *segment)
+{
+	if (c->stamps && segment->options.has_stamp && !tcp_before(c->ack_sent, segment->sequence))
+		c->stamp_recent = segment->options.stamp;
+}
+
+/* A segment of a connection whose peer has sent a SYN. Takes *m if it keeps it. Returns 0, or the reason to drop it. */
+static unsigned
+input_segment(struct tcp_connection *c, struct tcp_segment *segment, struct xk_msg **m, uint64_t now_ns)
+{
+	uint32_t oldest;
+
+	if (input_is_old(c, segment)) {
+		input_answer(c, segment, now_ns);
+		return TCP_OLD_STAMP;
+	}
+	if (!input_is_in_window(c, segment)) {
+		input_answer(c, segment, now_ns);
+		/* an acknowledgement beside bytes that do not fit is valid all the same (RFC 9293, 3.10.7.4) */
+		if ((segment->flags & (TCP_RST | TCP_SYN | TCP_ACK)) != TCP_ACK || segment->sequence != c->rcv_nxt ||
+		    c->state == TCP_SYN_RECEIVED || tcp_before(segment->acknowledgement, c->snd_una) ||
+		    tcp_before(c->snd_max, segment->acknowledgement))
+			return tcp_before(segment->sequence, c->rcv_nxt) ? TCP_OLD : TCP_OUTSIDE;
+		input_acknowledge(c, segment, now_ns);
+		return TCP_OUTSIDE;
+	}
+	if (segment->flags & TCP_RST) {
+		if (segment->sequence != c->rcv_nxt) {
+			input_challenge(c, now_ns);
+			return TCP_BAD_RESET;
+		}
+		xk_count(c->session.protocol, TCP_RESET_RECEIVED);
+		tcp_end(c, c->state == TCP_SYN_RECEIVED ? -ECONNREFUSED : -ECONNRESET);
+		return 0;
+	}
+	if (segment->flags & TCP_SYN) {
+		input_challenge(c, now_ns);
+		return TCP_BAD_FLAGS;
+	}
+	if ((segment->flags & TCP_ACK) == 0)
+		return TCP_BAD_FLAGS;
+	input_take_stamp(c, segment);
+	oldest = c->snd_una - c->max_window;
+	if (tcp_before(c->snd_max, segment->acknowledgement) || tcp_before(segment->acknowledgement, oldest)) {
+		if (c->state == TCP_SYN_RECEIVED)
+			c->refuses = true;
+		else
+			input_challenge(c, now_ns);
+		return TCP_BAD_ACK;
+	}
+	if (c->state == TCP_SYN_RECEIVED) {
+		if (segment->acknowledgement != c->iss + 1) {
+			c->refuses = true;
+			return TCP_BAD_ACK;
+		}
+		input_take_window(c, segment);
+		tcp_establish(c, segment->acknowledgement);
+	} else if (!tcp_before(segment->acknowledgement, c->snd_una)) {
+		input_acknowledge(c, segment, now_ns);
+	}
+	if (segment->flags & TCP_URG)
+		xk_count(c->session.protocol, TCP_URGENT);
+	return c->state == TCP_ENDED ? 0 : input_text(c, segment, m);
+}
+
+void
+tcp_pop(struct xk_session *session, struct xk_session *lls, struct xk_msg *m, const void *hdr)
+{
+	struct tcp_connection *c = (struct tcp_connection *)session;
+	struct xk_protocol *self = session->protocol;
+	const uint8_t *options = m->data, *p = options - TCP_HEADER_LEN;
+	uint64_t now_ns = xk_now_ns(self);
+	struct tcp_segment segment;
+	unsigned why = tcp_segment_read(&segment, m);
+	bool refuses;
+
+	(void)hdr;
+	if (why != 0) {
+		xk_drop(self, m, why);
+		return;
+	}
+	xk_lock(&c->lock);
+	if (c->state == TCP_ENDED) { /* since the session was found */
+		xk_unlock(&c->lock);
+		xk_msg_push_in_place(m, (size_t)(m->data - options));
+		tcp_stranger(self, lls, m, xk_receive_key(self, lls, p),
+			     xk_table_number_key(XK_GET(tcp, destination, p)));
+		return;
+	}
+	why = c->state == TCP_SYN_SENT ? input_syn_sent(c, &segment, now_ns) : input_segment(c, &segment, &m, now_ns);
+	refuses = c->refuses;
+	c->refuses = false;
+	c->heard_ns = why == 0 ? now_ns : c->heard_ns;
+	input_delay_ack(c, now_ns);
+	tcp_finish(c, true);
+	if (refuses)
+		tcp_refuse(self, lls, p, &segment);
+	if (m != NULL && why != 0)
+		xk_drop(self, m, why);
+	else
+		xk_msg_free(m);
+}

@@ -1,0 +1,384 @@
+/* tcp_output.c - see tcp_private.h: chooses the next segment, and makes it. */
+#include "protocols/tcp/tcp_private.h"
+#include "xkernel/bytes.h"
+
+enum { TCP_PARTS = 3 /* messages of which a segment is made without a copy */ };
+
+/* ---- segments ---- */
+
+/* Puts the header in front of m (NULL: no buffer) and sums it up. Takes m; returns the segment, or NULL. */
+static struct xk_msg *
+output_finish(struct xk_protocol *self, struct xk_msg *m, const struct tcp_reply *reply, uint64_t pseudo_sum)
+{
+	uint8_t bytes[TCP_HEADER_LEN + TCP_OPTIONS_MAX], *p;
+	size_t options = 0;
+	struct tcp_header h = { .source = reply->source,
+				.destination = reply->destination,
+				.sequence = reply->sequence,
+				.acknowledgement = reply->acknowledgement,
+				.flags = reply->flags,
+				.window = reply->window };
+
+	if (reply->options != NULL)
+		options = tcp_options_store(bytes + TCP_HEADER_LEN, reply->options);
+	h.offset = (uint8_t)((TCP_HEADER_LEN + options) / 4);
+	tcp_store(bytes, &h);
+	p = m == NULL ? NULL : xk_msg_push(&m, TCP_HEADER_LEN + options);
+	if (p == NULL) {
+		xk_msg_free(m);
+		return NULL;
+	}
+	memcpy(p, bytes, TCP_HEADER_LEN + options);
+	xk_checksum_store(p + XK_OFFSET(tcp, checksum),
+			  xk_checksum_finish(pseudo_sum + xk_sum_of16((uint16_t)xk_msg_len(m)) + xk_msg_sum(m)));
+	return m;
+}
+
+/* Returns how many ranges behind gaps a segment names. */
+static unsigned
+output_ranges(const struct tcp_connection *c)
+{
+	unsigned most = c->stamps ? TCP_SACKS - 1 : TCP_SACKS;
+
+	if (!c->sacks || c->gaps == NULL)
+		return 0;
+	return c->gaps->count < most ? c->gaps->count : most;
+}
+
+/* Returns the longest payload of a segment beside its options. */
+static uint32_t
+output_longest(const struct tcp_connection *c)
+{
+	unsigned ranges = output_ranges(c);
+
+	return c->mss - (c->stamps ? 12 : 0) - (ranges > 0 ? 4 + 8 * ranges : 0);
+}
+
+/* Adds what this end has behind gaps, first the range that has changed last (RFC 2018, 4). */
+static void
+output_sacks(const struct tcp_connection *c, struct tcp_options *options)
+{
+	unsigned most = output_ranges(c);
+	const struct tcp_gaps *gaps = c->gaps;
+
+	for (unsigned i = 0; most > 0 && i < gaps->count; i++)
+		if (gaps->range[i].begin == c->newest)
+			options->sacks[options->sack_count++] = gaps->range[i];
+	for (unsigned i = 0; most > 0 && i < gaps->count && options->sack_count < most; i++)
+		if (gaps->range[i].begin != c->newest)
+			options->sacks[options->sack_count++] = gaps->range[i];
+}
+
+uint32_t
+tcp_receive_window(const struct tcp_connection *c)
+{
+	const struct tcp *tcp = tcp_of(c);
+	uint32_t held = c->ready_bytes, most = (uint32_t)UINT16_MAX << c->rcv_scale;
+	uint32_t window = held < tcp->receive_max ? (uint32_t)tcp->receive_max - held : 0;
+	uint32_t granted = c->rcv_edge - c->rcv_nxt;
+
+	if (c->has_fin || c->is_closed) /* no more will come that is wanted: keep what was granted */
+		return granted < most ? granted : most;
+	if (window > most)
+		window = most;
+	/* neither shrinks (RFC 9293, 3.8.6), nor opens by little (3.8.6.2.2) */
+	if (window < granted || (window - granted < c->mss && window - granted < tcp->receive_max / 2))
+		window = granted;
+	return window;
+}
+
+/* Returns a segment of c: m, or a new message, behind its header. Notes that it acknowledges. */
+static struct xk_msg *
+output_segment(struct tcp_connection *c, struct xk_msg *m, uint32_t sequence, uint8_t flags, uint64_t now_ns)
+{
+	struct xk_protocol *self = c->session.protocol;
+	const uint8_t *ends = c->session.sends.header;
+	struct tcp_options options = { .has_stamp = c->stamps };
+	struct tcp_reply reply = { .source = XK_GET(tcp, source, ends),
+				   .destination = XK_GET(tcp, destination, ends),
+				   .sequence = sequence,
+				   .flags = flags,
+				   .options = &options };
+	uint32_t window = tcp_receive_window(c);
+
+	if (flags & TCP_ACK)
+		reply.acknowledgement = c->rcv_nxt;
+	if (c->stamps) {
+		options.stamp = tcp_now_stamp(c, now_ns);
+		options.echo = flags & TCP_ACK ? c->stamp_recent : 0;
+	}
+	if (flags & TCP_SYN) {
+		options.mss = c->own_mss;
+		options.has_scale = c->scales;
+		options.scale = c->rcv_scale;
+		options.may_sack = c->sacks;
+		window = window < UINT16_MAX ? window : UINT16_MAX;
+		reply.window = (uint16_t)window;
+	} else {
+		reply.window = (uint16_t)(window >> c->rcv_scale);
+		window = (uint32_t)reply.window << c->rcv_scale;
+		output_sacks(c, &options);
+	}
+	m = output_finish(self, m != NULL ? m : xk_msg_new(xk_platform_of(self), 0), &reply, c->session.sends.push_sum);
+	if (m == NULL || (flags & TCP_ACK) == 0)
+		return m;
+	c->rcv_edge = tcp_later(c->rcv_edge, c->rcv_nxt + window);
+	c->ack_sent = c->rcv_nxt;
+	c->acks = c->challenges = false;
+	c->unacked = 0;
+	c->ack_due_ns = XK_NEVER;
+	return m;
+}
+
+/* Returns how many of the len bytes from m's byte `at` on, and from the messages linked behind it, m holds. */
+static uint32_t
+output_some(const struct xk_msg *m, uint32_t at, uint32_t len)
+{
+	uint32_t rest = (uint32_t)xk_msg_len(m) - at;
+
+	return rest < len ? rest : len;
+}
+
+/* Points the cursor to the message that holds the byte at `sequence`, and returns the byte's place in it. */
+static uint32_t
+output_seek(struct tcp_connection *c, uint32_t sequence)
+{
+	if (c->cursor == NULL || tcp_before(sequence, c->cursor_begin)) {
+		c->cursor = c->queue;
+		c->cursor_begin = c->queue_begin;
+	}
+	while (sequence - c->cursor_begin >= xk_msg_len(c->cursor)) {
+		c->cursor_begin += (uint32_t)xk_msg_len(c->cursor);
+		c->cursor = c->cursor->link;
+	}
+	return sequence - c->cursor_begin;
+}
+
+/* Returns len bytes of the queue from `sequence` on, or NULL: no buffer. Parts of a few messages are not copied. */
+static struct xk_msg *
+output_payload(struct tcp_connection *c, uint32_t sequence, uint32_t len)
+{
+	uint32_t begin = output_seek(c, sequence), at = begin, left = len, some;
+	struct xk_msg *whole = NULL, *part;
+	unsigned parts = 0;
+
+	for (const struct xk_msg *m = c->cursor; left > 0; m = m->link, at = 0, parts++)
+		left -= output_some(m, at, left);
+	if (parts > TCP_PARTS) {
+		whole = xk_msg_new(xk_platform_of(c->session.protocol), len);
+		at = begin;
+		for (const struct xk_msg *m = c->cursor; whole != NULL && left < len;
+		     m = m->link, at = 0, left += some) {
+			some = output_some(m, at, len - left);
+			xk_msg_copy_out(m, at, whole->data + left, some);
+		}
+		return whole;
+	}
+	at = begin;
+	for (struct xk_msg *m = c->cursor; len > 0; m = m->link, at = 0, len -= some) {
+		some = output_some(m, at, len);
+		part = xk_msg_part(m, at, some);
+		if (part == NULL) {
+			xk_msg_free(whole);
+			return NULL;
+		}
+		if (whole == NULL)
+			whole = part;
+		else
+			xk_msg_join(whole, part);
+	}
+	return whole;
+}
+
+/* ---- what is sent next ---- */
+
+/* Sends len bytes from `sequence` on, and the FIN if it follows. NULL: no buffer; the timer tries again. */
+static struct xk_msg *
+output_data(struct tcp_connection *c, uint32_t sequence, uint32_t len, bool with_fin, uint64_t now_ns)
+{
+	uint32_t end = sequence + len + with_fin;
+	uint8_t flags = TCP_ACK | (with_fin ? TCP_FIN : 0) | (len > 0 && sequence + len == c->snd_end ? TCP_PSH : 0);
+	struct xk_msg *m = len == 0 ? NULL : output_payload(c, sequence, len);
+
+	if (c->retry.due_ns == XK_NEVER || c->snd_una == c->snd_max)
+		xk_retry_begin(&c->retry, c->round_trip.timeout_ns, now_ns);
+	if (len > 0 && m == NULL)
+		return NULL;
+	m = output_segment(c, m, sequence, flags, now_ns);
+	if (m == NULL)
+		return NULL;
+	if (tcp_before(sequence, c->snd_max)) {
+		xk_count(c->session.protocol, TCP_RETRANSMITTED);
+		c->retransmitted++;
+		c->times = false; /* Karn: the acknowledgement may be of either */
+	} else if (!c->times && !c->probes) {
+		c->times = true;
+		c->timed_end = end;
+		c->timed_ns = now_ns;
+	}
+	c->snd_max = tcp_later(c->snd_max, end);
+	c->sent_ns = now_ns;
+	return m;
+}
+
+/* Returns whether a segment of len bytes may be sent before its time: it would be silly (RFC 9293, 3.8.6.2.1). */
+static bool
+output_is_worth(const struct tcp_connection *c, uint32_t len, uint32_t left, bool with_fin)
+{
+	if (len == output_longest(c) || with_fin || tcp_before(c->snd_nxt, c->snd_max))
+		return true;
+	if (len == left && (c->eager || c->snd_una == c->snd_max)) /* the last; RFC 896 */
+		return true;
+	return len > 0 && len >= c->max_window / 2;
+}
+
+/* Returns the next segment with new bytes, or bytes after a timeout, or NULL. */
+static struct xk_msg *
+output_next_data(struct tcp_connection *c, uint64_t now_ns)
+{
+	uint32_t most = output_longest(c), window, used, left, len;
+	bool with_fin;
+	struct xk_msg *m;
+
+	if (c->state < TCP_ESTABLISHED)
+		return NULL;
+	for (unsigned i = 0; c->sacked != NULL && i < c->sacked->count; i++) /* the peer has them */
+		if (!tcp_before(c->snd_nxt, c->sacked->range[i].begin) &&
+		    tcp_before(c->snd_nxt, c->sacked->range[i].end))
+			c->snd_nxt = c->sacked->range[i].end;
+	if (c->snd_una == c->snd_max && c->sent_ns + c->round_trip.timeout_ns < now_ns)
+		tcp_recovery_rested(c);
+	window = tcp_recovery_window(c);
+	used = c->snd_nxt - c->snd_una;
+	left = tcp_before(c->snd_nxt, c->snd_end) ? c->snd_end - c->snd_nxt : 0;
+	len = used < window ? window - used : 0;
+	len = len < left ? len : left;
+	len = len < most ? len : most;
+	for (unsigned i = 0; c->sacked != NULL && i < c->sacked->count; i++)
+		if (tcp_before(c->snd_nxt, c->sacked->range[i].begin) && c->sacked->range[i].begin - c->snd_nxt < len)
+			len = c->sacked->range[i].begin - c->snd_nxt;
+	with_fin = c->ends && len == left && c->snd_nxt + len == c->snd_end && used + len < window;
+	if (len == 0 && !with_fin)
+		return NULL;
+	if (!output_is_worth(c, len, left, with_fin))
+		return NULL;
+	m = output_data(c, c->snd_nxt, len, with_fin, now_ns);
+	if (m != NULL)
+		c->snd_nxt += len + with_fin;
+	return m;
+}
+
+/* Returns whether something waits that the window does not let out, and nothing is in flight to bring another one. */
+static bool
+output_is_stuck(const struct tcp_connection *c)
+{
+	bool waits = tcp_before(c->snd_nxt, c->snd_end) || (c->ends && c->snd_nxt == c->snd_end);
+
+	return c->state >= TCP_ESTABLISHED && c->state != TCP_ENDED && waits && c->snd_una == c->snd_max && !c->probes;
+}
+
+static struct xk_msg *
+output_syn(struct tcp_connection *c, uint64_t now_ns)
+{
+	uint8_t flags = c->state == TCP_SYN_SENT ? TCP_SYN : TCP_SYN | TCP_ACK;
+	struct xk_msg *m;
+
+	if (c->snd_nxt != c->iss)
+		return NULL;
+	m = output_segment(c, NULL, c->iss, flags, now_ns);
+	if (c->snd_max == c->iss)
+		xk_retry_begin(&c->retry, c->round_trip.timeout_ns, now_ns);
+	if (m == NULL)
+		return NULL;
+	c->times = c->snd_max == c->iss;
+	if (c->times) {
+		c->timed_end = c->iss + 1;
+		c->timed_ns = now_ns;
+	} else {
+		xk_count(c->session.protocol, TCP_RETRANSMITTED);
+		c->retransmitted++;
+	}
+	c->snd_nxt = c->snd_max = c->iss + 1;
+	c->sent_ns = now_ns;
+	return m;
+}
+
+struct xk_msg *
+tcp_output(struct tcp_connection *c, uint64_t now_ns)
+{
+	struct tcp_range again;
+	struct xk_msg *m = NULL;
+
+	if (c->resets) {
+		c->resets = false;
+		return output_segment(c, NULL, c->snd_max, TCP_RST | TCP_ACK, now_ns);
+	}
+	if (c->state == TCP_SYN_SENT || c->state == TCP_SYN_RECEIVED)
+		m = output_syn(c, now_ns);
+	if (m != NULL)
+		return m;
+	if (c->state != TCP_ENDED && c->state != TCP_SYN_SENT) {
+		if (c->forces) {
+			c->forces = false;
+			m = output_data(c, c->snd_una, tcp_before(c->snd_una, c->snd_end), c->snd_una == c->snd_end,
+					now_ns);
+			c->snd_nxt = tcp_later(c->snd_nxt, c->snd_una);
+		}
+		if (m == NULL && tcp_recovery_resend(c, &again)) {
+			uint32_t len = again.end - again.begin, most = output_longest(c);
+			bool with_fin = c->ends && again.end - 1 == c->snd_end && len - 1 <= most;
+
+			len = len - with_fin < most ? len - with_fin : most;
+			again.end = again.begin + len + with_fin;
+			m = output_data(c, again.begin, len, with_fin, now_ns);
+			if (m != NULL)
+				tcp_recovery_resent(c, &again);
+		}
+		if (m == NULL && !c->probes)
+			m = output_next_data(c, now_ns);
+		if (m == NULL && output_is_stuck(c)) {
+			c->probes = true;
+			xk_retry_begin(&c->retry, c->round_trip.timeout_ns, now_ns);
+		}
+	}
+	if (m == NULL && c->asks) { /* wholly old, so the peer acknowledges (RFC 1122, 4.2.3.6) */
+		c->asks = false;
+		return output_segment(c, NULL, c->snd_una - 1, TCP_ACK, now_ns);
+	}
+	if (m == NULL && c->acks) /* snd_nxt may have gone back, and be old to the peer */
+		m = output_segment(c, NULL, c->snd_max, TCP_ACK, now_ns);
+	return m;
+}
+
+/* ---- without a connection ---- */
+
+void
+tcp_reply(struct xk_protocol *self, struct xk_session *lls, const struct tcp_reply *reply)
+{
+	uint64_t push_sum, pop_sum;
+	struct xk_msg *m;
+
+	if (xk_sends_pseudo_sums(self, lls, &push_sum, &pop_sum) != 0)
+		return;
+	m = output_finish(self, xk_msg_new(xk_platform_of(self), 0), reply, push_sum);
+	if (m != NULL)
+		xk_push(lls, m);
+}
+
+void
+tcp_refuse(struct xk_protocol *self, struct xk_session *lls, const uint8_t *p, const struct tcp_segment *segment)
+{
+	struct tcp_reply reply = { .source = XK_GET(tcp, destination, p), .destination = XK_GET(tcp, source, p) };
+
+	if (segment->flags & TCP_RST)
+		return;
+	if (segment->flags & TCP_ACK) {
+		reply.flags = TCP_RST;
+		reply.sequence = segment->acknowledgement;
+	} else {
+		reply.flags = TCP_RST | TCP_ACK;
+		reply.acknowledgement = segment->end;
+	}
+	xk_count(self, TCP_RESET_SENT);
+	tcp_reply(self, lls, &reply);
+}

@@ -1,0 +1,589 @@
+/*
+ * tcptest.c - the test protocol above TCP: streams of a pattern that the receiver checks, in one direction or both, and
+ * round trips. Each instance is a server; the setting `peer` makes it a client, too: after `start` it opens
+ * `connections` at once, each `times` times, one after the other.
+ *
+ * A connection begins with a request of 16 bytes, after which the pattern of each direction starts:
+ *
+ *	bytes	8	that each side which sends is to send
+ *	size	4	of the messages that are pushed
+ *	flow	4	1 send (client to server), 2 receive, 3 both, 4 echo (the server sends back what comes)
+ *
+ * A side that has sent everything sends a FIN; a client whose bytes have come, and the peer's FIN, closes.
+ *
+ * Participants: none above; below (remote: host, port; local: port)
+ * Control:      the session below answers
+ * Counters:     sent and received count bytes of the pattern; wrong, those that differ from it; finished and failed, a
+ *               client's connections; rtt_... describe round trips (flow=echo)
+ * Not done:     several servers in one run
+ * Graph:        tcptest -> tcp
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/queue.h>
+
+#include "protocols/tcp/tcp.h"
+#include "xkernel/bytes.h"
+#include "xkernel/protocol.h"
+#include "xkernel/trace.h"
+
+enum { TCPTEST_REQUEST = 16, TCPTEST_SIZE_MAX = XK_MSG_MAX };
+
+enum tcptest_flow { TCPTEST_SEND = 1, TCPTEST_RECEIVE, TCPTEST_BOTH, TCPTEST_ECHO };
+static const char *const tcptest_flows[] = { "send", "receive", "both", "echo", NULL };
+
+#define TCPTEST_COUNTERS(C)                                                                                            \
+	C(TCPTEST_ACCEPTED, "accepted")                                                                                \
+	C(TCPTEST_FINISHED, "finished")                                                                                \
+	C(TCPTEST_FAILED, "failed")                                                                                    \
+	C(TCPTEST_SENT, "sent")                                                                                        \
+	C(TCPTEST_RECEIVED, "received")                                                                                \
+	C(TCPTEST_WRONG, "wrong")                                                                                      \
+	C(TCPTEST_ENDED, "ended") /* streams that the peer has ended, all of whose bytes had come */                   \
+	C(TCPTEST_CUT, "cut")     /* streams that ended before that */                                                 \
+	C(TCPTEST_RTT_MEAN, "rtt_mean_ns")
+XK_COUNTERS(tcptest, TCPTEST_COUNTERS);
+
+TAILQ_HEAD(tcptest_connections, tcptest_connection);
+
+struct tcptest {
+	struct xk_protocol protocol;
+	/* settings */
+	uint64_t port, bytes, size, connections, times, start_ns, timeout_ns;
+	uint32_t peer;
+	unsigned flow; /* position in tcptest_flows */
+	bool serve, strict;
+
+	struct xk_event begins;
+	struct xk_map map; /* connections by the session below */
+	struct xk_lock lock;
+	struct tcptest_connections all; /* oldest first: in each run, they are closed in the same order */
+	_Atomic uint64_t left, trips, trips_ns;
+	_Atomic bool has_failed;
+};
+
+/* A connection, as its user sees it. A reference for the session's hlp, and one for each shepherd that uses it. */
+struct tcptest_connection {
+	struct xk_binding binding;
+	TAILQ_ENTRY(tcptest_connection) beside;
+	struct xk_retired retired;
+	struct tcptest *tcptest;
+	struct xk_session *session;   /* a reference */
+	struct xk_semaphore progress; /* of the client */
+	struct xk_lock lock;          /* protects what follows */
+	unsigned references, flow;
+	bool is_client, has_request, has_ended;
+	uint8_t request[TCPTEST_REQUEST];
+	uint64_t requested; /* bytes of the request that have come */
+	uint64_t bytes, size, received, sent;
+};
+
+/* ---- the pattern ---- */
+
+/* Returns the byte at `place` of a stream; the two directions differ. */
+static inline uint8_t
+tcptest_byte(uint64_t place, bool from_client)
+{
+	return (uint8_t)(place + (place >> 8) * 7 + (place >> 16) * 13 + (from_client ? 0 : 101));
+}
+
+static uint64_t
+tcptest_count_wrong(const struct xk_msg *m, uint64_t place, bool from_client)
+{
+	uint64_t wrong = 0;
+
+	for (; m != NULL; m = m->next)
+		for (uint32_t i = 0; i < m->len; i++)
+			wrong += m->data[i] != tcptest_byte(place++, from_client);
+	return wrong;
+}
+
+/* Returns the next message of the stream, of at most len bytes, or NULL: no buffer. */
+static struct xk_msg *
+tcptest_message(struct tcptest *tcptest, uint64_t place, uint64_t len, bool from_client)
+{
+	struct xk_msg *m = xk_msg_new(xk_platform_of(&tcptest->protocol), len);
+	uint64_t at = place;
+
+	for (struct xk_msg *segment = m; segment != NULL; segment = segment->next)
+		for (uint32_t i = 0; i < segment->len; i++)
+			segment->data[i] = tcptest_byte(at++, from_client);
+	return m;
+}
+
+/* ---- connections ---- */
+
+static void
+tcptest_free(struct xk_retired *retired)
+{
+	free(xk_container_of(retired, struct tcptest_connection, retired));
+}
+
+/* Gives a reference back; the last one closes the session. */
+static void
+tcptest_release(struct tcptest_connection *c)
+{
+	bool is_last;
+
+	xk_lock(&c->lock);
+	is_last = --c->references == 0;
+	xk_unlock(&c->lock);
+	if (!is_last)
+		return;
+	xk_map_unbind(&c->tcptest->map, &c->binding);
+	xk_lock(&c->tcptest->lock);
+	TAILQ_REMOVE(&c->tcptest->all, c, beside);
+	xk_unlock(&c->tcptest->lock);
+	xk_close(c->session);
+	xk_retire(c->tcptest->protocol.kernel, &c->retired, tcptest_free);
+}
+
+/* Makes the connection of a session, and takes a reference on that. NULL: no memory. */
+static struct tcptest_connection *
+tcptest_new(struct tcptest *tcptest, struct xk_session *session, bool is_client)
+{
+	struct tcptest_connection *c = calloc(1, sizeof(*c));
+
+	if (c == NULL)
+		return NULL;
+	c->tcptest = tcptest;
+	c->session = session;
+	c->is_client = is_client;
+	c->references = 1;
+	c->size = tcptest->size;
+	c->bytes = tcptest->bytes;
+	c->flow = tcptest->flow + 1;
+	xk_lock_init(&c->lock, &tcptest->protocol);
+	xk_semaphore_init(&c->progress, &tcptest->protocol, 0);
+	if (xk_map_bind(&tcptest->map, &c->binding, (struct xk_key){ (uintptr_t)session, 0 }, c) != 0) {
+		free(c);
+		return NULL;
+	}
+	xk_lock(&tcptest->lock);
+	TAILQ_INSERT_TAIL(&tcptest->all, c, beside);
+	xk_unlock(&tcptest->lock);
+	return c;
+}
+
+static struct tcptest_connection *
+tcptest_find(struct tcptest *tcptest, struct xk_session *session)
+{
+	return xk_map_resolve(&tcptest->map, (struct xk_key){ (uintptr_t)session, 0 });
+}
+
+static bool
+tcptest_sends(const struct tcptest_connection *c)
+{
+	return c->flow == TCPTEST_BOTH || c->flow == (c->is_client ? TCPTEST_SEND : TCPTEST_RECEIVE);
+}
+
+/* Returns how many bytes the connection is to receive. */
+static uint64_t
+tcptest_expects(const struct tcptest_connection *c)
+{
+	bool receives = c->flow == TCPTEST_BOTH || c->flow == TCPTEST_ECHO ||
+			c->flow == (c->is_client ? TCPTEST_RECEIVE : TCPTEST_SEND);
+
+	return receives ? c->bytes : 0;
+}
+
+/* Sends the stream, and its end. Returns 0 or -errno. */
+static int
+tcptest_send_stream(struct tcptest_connection *c)
+{
+	int err = 0;
+
+	while (err == 0 && c->sent < c->bytes) {
+		uint64_t len = c->bytes - c->sent < c->size ? c->bytes - c->sent : c->size;
+		struct xk_msg *m = tcptest_message(c->tcptest, c->sent, len, c->is_client);
+
+		if (m == NULL) {
+			xk_delay(&c->tcptest->protocol, 1000);
+			continue;
+		}
+		c->sent += len;
+		err = xk_push(c->session, m);
+		if (err == -ENOBUFS) { /* others keep them; TCP has dropped this one */
+			c->sent -= len;
+			err = xk_delay(&c->tcptest->protocol, 1000);
+		} else if (err == 0) {
+			xk_count_by(&c->tcptest->protocol, TCPTEST_SENT, len);
+		}
+	}
+	if (err == 0)
+		err = xk_control(c->session, XK_TCP_END, NULL);
+	return err;
+}
+
+/* ---- the server ---- */
+
+/* The shepherd that sends a server's stream. Takes a reference. */
+static void
+tcptest_serve(void *argument)
+{
+	struct tcptest_connection *c = argument;
+
+	tcptest_send_stream(c);
+	tcptest_release(c);
+}
+
+static int
+tcptest_open_done(struct xk_protocol *self, struct xk_protocol *llp, struct xk_session *session,
+		  struct xk_protocol *hlp_type)
+{
+	struct tcptest_connection *c;
+
+	(void)llp;
+	(void)hlp_type;
+	if (!xk_duplicate(session))
+		return -ECONNABORTED;
+	c = tcptest_new((struct tcptest *)self, session, false);
+	if (c == NULL) {
+		xk_close(session);
+		return -ENOMEM;
+	}
+	xk_count(self, TCPTEST_ACCEPTED);
+	return 0;
+}
+
+/* Takes the request off m, as far as it has come. Returns false if it is not sensible. */
+static bool
+tcptest_take_request(struct tcptest_connection *c, struct xk_msg **m)
+{
+	uint64_t len = TCPTEST_REQUEST - c->requested;
+	struct xk_msg *head;
+
+	len = len < xk_msg_len(*m) ? len : xk_msg_len(*m);
+	xk_msg_copy_out(*m, 0, c->request + c->requested, len);
+	head = xk_msg_split(m, len);
+	if (head == NULL)
+		return false;
+	xk_msg_free(head);
+	c->requested += len;
+	if (c->requested < TCPTEST_REQUEST)
+		return true;
+	c->has_request = true;
+	c->bytes = xk_get64(c->request);
+	c->size = xk_get32(c->request + 8);
+	c->flow = xk_get32(c->request + 12);
+	return c->size > 0 && c->size <= TCPTEST_SIZE_MAX && c->flow >= TCPTEST_SEND && c->flow <= TCPTEST_ECHO;
+}
+
+/* The request has come: begins to send, if that is wanted. */
+static int
+tcptest_begin_serving(struct tcptest_connection *c)
+{
+	int err;
+
+	if (c->flow == TCPTEST_SEND || c->flow == TCPTEST_ECHO)
+		return 0;
+	xk_lock(&c->lock);
+	c->references++;
+	xk_unlock(&c->lock);
+	err = xk_thread_start(c->tcptest->protocol.kernel, "tcptest", tcptest_serve, c);
+	if (err != 0)
+		tcptest_release(c);
+	return err;
+}
+
+/* ---- receiving ---- */
+
+static void
+tcptest_demux(struct xk_protocol *self, struct xk_session *session, struct xk_msg *m)
+{
+	struct tcptest *tcptest = (struct tcptest *)self;
+	struct tcptest_connection *c = tcptest_find(tcptest, session);
+	uint64_t len, place;
+
+	if (c == NULL) {
+		xk_drop(self, m, XK_DROP_NO_SESSION);
+		return;
+	}
+	if (!c->is_client && !c->has_request) {
+		if (!tcptest_take_request(c, &m) || (c->has_request && tcptest_begin_serving(c) != 0))
+			xk_control(session, XK_TCP_ABORT, NULL);
+		if (!c->has_request) {
+			xk_msg_free(m);
+			return;
+		}
+	}
+	len = xk_msg_len(m);
+	place = c->received; /* TCP hands one message up at a time */
+	xk_count_by(self, TCPTEST_RECEIVED, len);
+	xk_count_by(self, TCPTEST_WRONG, tcptest_count_wrong(m, place, !c->is_client || c->flow == TCPTEST_ECHO));
+	xk_lock(&c->lock);
+	c->received += len;
+	xk_unlock(&c->lock);
+	if (c->is_client)
+		xk_semaphore_signal(&c->progress);
+	if (!c->is_client && c->flow == TCPTEST_ECHO && len > 0)
+		xk_push(session, m);
+	else
+		xk_msg_free(m);
+}
+
+/* The peer has sent everything, or the connection has failed. */
+static void
+tcptest_close_done(struct xk_protocol *self, struct xk_session *session)
+{
+	struct tcptest_connection *c = tcptest_find((struct tcptest *)self, session);
+	bool is_whole;
+
+	if (c == NULL)
+		return;
+	xk_lock(&c->lock);
+	c->has_ended = true;
+	is_whole = (c->is_client || c->has_request) && c->received == tcptest_expects(c);
+	xk_unlock(&c->lock);
+	xk_count(self, is_whole ? TCPTEST_ENDED : TCPTEST_CUT);
+	if (c->is_client) {
+		xk_semaphore_signal(&c->progress);
+		return;
+	}
+	if (!c->has_request || !tcptest_sends(c))
+		xk_control(session, XK_TCP_END, NULL);
+	tcptest_release(c);
+}
+
+/* ---- the client ---- */
+
+static int
+tcptest_send_request(struct tcptest_connection *c)
+{
+	uint8_t request[TCPTEST_REQUEST];
+	struct xk_msg *m;
+
+	xk_put64(request, c->bytes);
+	xk_put32(request + 8, (uint32_t)c->size);
+	xk_put32(request + 12, c->flow);
+	m = xk_msg_from(xk_platform_of(&c->tcptest->protocol), request, sizeof(request));
+	return m == NULL ? -ENOBUFS : xk_push(c->session, m);
+}
+
+/* Waits until `bytes` have been received, or the stream has ended. Returns whether they have. */
+static int
+tcptest_await(struct tcptest_connection *c, uint64_t bytes, bool until_end)
+{
+	bool is_there = false, is_over = false;
+	int err = 0;
+
+	while (err == 0) {
+		xk_lock(&c->lock);
+		is_over = c->has_ended;
+		is_there = c->received >= bytes && (is_over || !until_end);
+		xk_unlock(&c->lock);
+		if (is_there || is_over)
+			return is_there ? 0 : -ECONNRESET;
+		err = xk_semaphore_wait(&c->progress, c->tcptest->timeout_ns / 1000);
+	}
+	return err;
+}
+
+/* Makes round trips. */
+static int
+tcptest_trips(struct tcptest_connection *c)
+{
+	struct tcptest *tcptest = c->tcptest;
+	int err = 0;
+
+	while (err == 0 && c->sent < c->bytes) {
+		uint64_t len = c->bytes - c->sent < c->size ? c->bytes - c->sent : c->size;
+		uint64_t begun_ns = xk_now_ns(&tcptest->protocol);
+		struct xk_msg *m = tcptest_message(tcptest, c->sent, len, true);
+
+		c->sent += len;
+		err = m == NULL ? -ENOBUFS : xk_push(c->session, m);
+		if (err == 0)
+			err = tcptest_await(c, c->sent, false);
+		tcptest->trips++;
+		tcptest->trips_ns += xk_now_ns(&tcptest->protocol) - begun_ns;
+		xk_count_by(&tcptest->protocol, TCPTEST_SENT, len);
+	}
+	if (err == 0)
+		err = xk_control(c->session, XK_TCP_END, NULL);
+	return err;
+}
+
+/* Waits until the peer has acknowledged everything, with the FIN: the host may end then. Returns 0 or -errno. */
+static int
+tcptest_await_acknowledgement(struct tcptest_connection *c)
+{
+	struct xk_tcp_info info;
+	int err = xk_control(c->session, XK_TCP_GET_INFO, &info);
+
+	while (err == 0 && info.in_flight + info.queued > 0) {
+		if (strcmp(info.state, "CLOSED") == 0)
+			return -ECONNRESET;
+		err = xk_delay(&c->tcptest->protocol, 1000);
+		if (err == 0)
+			err = xk_control(c->session, XK_TCP_GET_INFO, &info);
+	}
+	return err;
+}
+
+/* Opens a connection, uses it and closes it. Returns 0 or -errno. */
+static int
+tcptest_use(struct tcptest *tcptest)
+{
+	struct xk_protocol *self = &tcptest->protocol;
+	struct xk_participants participants = { .remote = { 2, { tcptest->peer, tcptest->port } } };
+	struct tcptest_connection *c;
+	struct xk_session *session;
+	int err = xk_open(self, self, xk_lower(self, 0), &participants, &session);
+
+	if (err != 0)
+		return err;
+	c = tcptest_new(tcptest, session, true);
+	if (c == NULL) {
+		xk_close(session);
+		return -ENOMEM;
+	}
+	err = tcptest_send_request(c);
+	if (err == 0 && c->flow == TCPTEST_ECHO)
+		err = tcptest_trips(c);
+	else if (err == 0)
+		err = tcptest_sends(c) ? tcptest_send_stream(c) : xk_control(session, XK_TCP_END, NULL);
+	if (err == 0)
+		err = tcptest_await(c, tcptest_expects(c), true);
+	if (err == 0)
+		err = tcptest_await_acknowledgement(c);
+	tcptest_release(c);
+	return err;
+}
+
+/* A client's shepherd. */
+static void
+tcptest_run(void *argument)
+{
+	struct tcptest *tcptest = argument;
+	struct xk_protocol *self = &tcptest->protocol;
+
+	for (uint64_t i = 0; i < tcptest->times; i++) {
+		int err = tcptest_use(tcptest);
+
+		if (err == -ECANCELED)
+			return;
+		xk_count(self, err == 0 ? TCPTEST_FINISHED : TCPTEST_FAILED);
+		if (err != 0) {
+			xk_trace(self, XK_TRACE_EVENTS, "a connection has failed: %s", xk_error(-err));
+			tcptest->has_failed = true;
+		}
+	}
+	if (--tcptest->left > 0)
+		return;
+	if (tcptest->trips > 0)
+		xk_counter_set(self, TCPTEST_RTT_MEAN, tcptest->trips_ns / tcptest->trips);
+	xk_trace(self, XK_TRACE_EVENTS, "finished: %llu bytes sent, %llu received",
+		 (unsigned long long)xk_counter(self, TCPTEST_SENT),
+		 (unsigned long long)xk_counter(self, TCPTEST_RECEIVED));
+	xk_host_end(self, (tcptest->strict && tcptest->has_failed) || xk_counter(self, TCPTEST_WRONG) > 0);
+}
+
+static void
+tcptest_begin(struct xk_event *event, void *argument)
+{
+	struct tcptest *tcptest = argument;
+
+	(void)event;
+	tcptest->left = tcptest->connections;
+	for (uint64_t i = 0; i < tcptest->connections; i++)
+		if (xk_thread_start(tcptest->protocol.kernel, "tcptest", tcptest_run, tcptest) != 0) {
+			xk_count(&tcptest->protocol, TCPTEST_FAILED);
+			tcptest->has_failed = true;
+			tcptest->left--;
+		}
+}
+
+/* ---- init and fini ---- */
+
+static int
+tcptest_init(struct xk_protocol *self)
+{
+	struct tcptest *tcptest = (struct tcptest *)self;
+	struct xk_participants own = { .local = { 1, { tcptest->port } } };
+	int err = xk_map_init(&tcptest->map, self->kernel, 16);
+
+	if (err != 0)
+		return err;
+	xk_lock_init(&tcptest->lock, self);
+	TAILQ_INIT(&tcptest->all);
+	xk_event_init(&tcptest->begins, self->kernel, tcptest_begin, tcptest);
+	if (tcptest->serve)
+		err = xk_open_enable(self, self, xk_lower(self, 0), &own);
+	if (err == 0 && tcptest->peer != 0)
+		xk_event_schedule(&tcptest->begins, tcptest->start_ns / 1000);
+	if (err != 0)
+		xk_map_fini(&tcptest->map);
+	return err;
+}
+
+static void
+tcptest_fini(struct xk_protocol *self)
+{
+	struct tcptest *tcptest = (struct tcptest *)self;
+	struct tcptest_connection *c;
+
+	xk_event_cancel(&tcptest->begins);
+	while ((c = TAILQ_FIRST(&tcptest->all)) != NULL) {
+		TAILQ_REMOVE(&tcptest->all, c, beside);
+		xk_map_unbind(&tcptest->map, &c->binding);
+		xk_close(c->session);
+		free(c);
+	}
+	xk_map_fini(&tcptest->map);
+}
+
+/* ---- promises ---- */
+
+static const char *
+tcptest_promise(struct xk_protocol *self, bool at_rest)
+{
+	(void)at_rest;
+	if (xk_counter(self, TCPTEST_WRONG) > 0)
+		return "a byte of a stream is not what was sent";
+	return NULL;
+}
+
+/* ---- tables ---- */
+
+static const struct xk_protocol_ops tcptest_ops = {
+	.init = tcptest_init,
+	.fini = tcptest_fini,
+	.open_done = tcptest_open_done,
+	.close_done = tcptest_close_done,
+	.demux = tcptest_demux,
+	.promise = tcptest_promise,
+};
+
+static const struct xk_setting tcptest_settings[] = {
+	XK_SETTING(UINT, struct tcptest, port, "port", "of the server", .initial = "5001", .min = 1, .max = 65535),
+	XK_SETTING(BOOL, struct tcptest, serve, "serve", "whether to accept connections", .initial = "yes"),
+	XK_SETTING(HOST, struct tcptest, peer, "peer", "server of a run that begins by itself"),
+	XK_SETTING(CHOICE, struct tcptest, flow, "flow",
+		   "send: from client to server; receive: the other way; both: both at once; echo: round trips",
+		   .initial = "send", .choices = tcptest_flows),
+	XK_SETTING(UINT, struct tcptest, bytes, "bytes", "of each stream", .initial = "1m"),
+	XK_SETTING(UINT, struct tcptest, size, "size", "bytes of a pushed message, or of a round trip",
+		   .initial = "1460", .min = 1, .max = TCPTEST_SIZE_MAX),
+	XK_SETTING(UINT, struct tcptest, connections, "connections", "of the client, at once", .initial = "1", .min = 1,
+		   .max = 100000),
+	XK_SETTING(UINT, struct tcptest, times, "times", "that each is opened and closed", .initial = "1", .min = 1,
+		   .max = UINT32_MAX),
+	XK_SETTING(TIME, struct tcptest, start_ns, "start", "time from the boot to the first connection",
+		   .initial = "0s"),
+	XK_SETTING(TIME, struct tcptest, timeout_ns, "timeout", "longest wait for bytes", .initial = "300s",
+		   .max = UINT64_C(3600000000000), .min = 1000),
+	XK_SETTING(BOOL, struct tcptest, strict, "strict", "whether a connection that fails is a failure of the host",
+		   .initial = "yes"),
+	{ .name = NULL },
+};
+
+const struct xk_protocol_type xk_type_tcptest = {
+	.name = "tcptest",
+	.help = "Tests TCP: streams whose bytes are checked, and round trips.",
+	.ops = &tcptest_ops,
+	.size = sizeof(struct tcptest),
+	.lowers = XK_ROLES({ "stream", XK_ASYNC, "tcp", "carries the connections" }),
+	.settings = tcptest_settings,
+	.counters = tcptest_counters,
+};
