@@ -218,9 +218,11 @@ input_challenge(struct tcp_connection *c, uint64_t now_ns)
 static void
 input_answer(struct tcp_connection *c, const struct tcp_segment *segment, uint64_t now_ns)
 {
-	if (segment->len > 0 || ((segment->flags & TCP_FIN) && (segment->flags & TCP_RST) == 0))
+	if (segment->flags & TCP_RST)
+		return;
+	if (segment->len > 0 || (segment->flags & TCP_FIN))
 		c->acks = true;
-	else if ((segment->flags & TCP_RST) == 0)
+	else
 		input_challenge(c, now_ns);
 }
 

@@ -124,7 +124,7 @@ output_segment(struct tcp_connection *c, struct xk_msg *m, uint32_t sequence, ui
 		return m;
 	c->rcv_edge = tcp_later(c->rcv_edge, c->rcv_nxt + window);
 	c->ack_sent = c->rcv_nxt;
-	c->acks = c->challenges = false;
+	c->acks = false;
 	c->unacked = 0;
 	c->ack_due_ns = XK_NEVER;
 	return m;

@@ -198,25 +198,24 @@ struct tcp_connection {
 	uint8_t snd_scale, rcv_scale;
 	uint8_t duplicates; /* acknowledgements in a row that acknowledge nothing new */
 	bool scales : 1, sacks : 1, stamps : 1;
-	bool eager : 1;      /* small messages do not wait */
-	bool ends : 1;       /* a FIN follows the last byte */
-	bool recovers : 1;   /* fast recovery */
-	bool resends : 1;    /* the first unacknowledged segment is sent next */
-	bool probes : 1;     /* the peer's window is closed */
-	bool forces : 1;     /* the timer sends a byte, whatever the window */
-	bool acks : 1;       /* an acknowledgement is sent next */
-	bool challenges : 1; /* ... because of a suspicious segment */
-	bool times : 1;      /* timed_end is valid */
-	bool has_fin : 1;    /* the peer's FIN has come, at fin_at */
-	bool delivers : 1;   /* a shepherd hands messages up */
-	bool is_done : 1;    /* close_done was called, or must not be */
-	bool is_open : 1;    /* has been established */
-	bool asks : 1;       /* a keep-alive probe is sent next */
-	bool is_closed : 1;  /* the hlp has closed it */
-	bool lingers : 1;    /* a reference is the connection's own, until it has ended */
-	bool resets : 1;     /* a RST is sent next */
-	bool refuses : 1;    /* the segment at hand is answered by a RST of its own */
-	bool has_room : 1;   /* the hlp is to be told of room */
+	bool eager : 1;     /* small messages do not wait */
+	bool ends : 1;      /* a FIN follows the last byte */
+	bool recovers : 1;  /* fast recovery */
+	bool resends : 1;   /* the first unacknowledged segment is sent next */
+	bool probes : 1;    /* the peer's window is closed */
+	bool forces : 1;    /* the timer sends a byte, whatever the window */
+	bool acks : 1;      /* an acknowledgement is sent next */
+	bool times : 1;     /* timed_end is valid */
+	bool has_fin : 1;   /* the peer's FIN has come, at fin_at */
+	bool delivers : 1;  /* a shepherd hands messages up */
+	bool is_done : 1;   /* close_done was called, or must not be */
+	bool is_open : 1;   /* has been established */
+	bool asks : 1;      /* a keep-alive probe is sent next */
+	bool is_closed : 1; /* the hlp has closed it */
+	bool lingers : 1;   /* a reference is the connection's own, until it has ended */
+	bool resets : 1;    /* a RST is sent next */
+	bool refuses : 1;   /* the segment at hand is answered by a RST of its own */
+	bool has_room : 1;  /* the hlp is to be told of room */
 
 	/* receiving */
 	uint32_t rcv_nxt, rcv_edge; /* rcv_edge: the right edge of the window that the peer knows */
@@ -285,10 +284,12 @@ tcp_now_stamp(const struct tcp_connection *c, uint64_t now_ns)
 	return (uint32_t)(now_ns / 1000000) + c->stamp_offset;
 }
 
-/* The parameters of a new connection. The header is one that it receives. */
+/*
+ * The parameters of a connection whose peer has acknowledged the answer to its SYN. p: the header that does so; its flags
+ * tell it from the header of an open, which has none.
+ */
 struct tcp_how {
 	uint8_t p[TCP_HEADER_LEN];
-	bool accepts; /* the peer's SYN was answered, and its ACK has come; false: open */
 	uint32_t iss, irs, window;
 	struct tcp_options options; /* of the peer's SYN */
 	uint32_t stamp_offset;

@@ -16,7 +16,6 @@
 
 #include "protocols/tcp/tcp_private.h"
 #include "xkernel/siphash.h"
-#include "xkernel/trace.h"
 
 enum {
 	STRANGERS_TICK_US = 200000,
@@ -49,7 +48,7 @@ struct tcp_strangers {
 	struct xk_map map;
 	struct tcp_stranger_list limbo, waiting; /* oldest first */
 	uint64_t limbo_count, waiting_count;
-	uint64_t cookies_until_ns; /* until then, acknowledgements may be those of cookies */
+	_Atomic uint64_t cookies_until_ns; /* until then, acknowledgements may be those of cookies */
 	struct xk_event tick;
 	bool is_ticking;
 };
@@ -304,15 +303,15 @@ strangers_listen(struct tcp *tcp, struct xk_session *lls, const uint8_t *p, cons
 	struct tcp_strangers *all = tcp->strangers;
 	struct tcp_stranger_entry *entry = NULL;
 	uint64_t now_ns = xk_now_ns(&tcp->protocol);
-	struct tcp_how how = { .accepts = true, .irs = segment->sequence, .options = segment->options };
-	bool is_added = false;
+	struct tcp_how how = { .irs = segment->sequence, .options = segment->options };
+	bool is_held = xk_duplicate(lls), is_added = false;
 
 	memcpy(how.p, p, TCP_HEADER_LEN);
 	/* while cookies are sent, another copy of the SYN may get one */
 	how.iss = now_ns < all->cookies_until_ns ? strangers_cookie_now(tcp, &how, ends) : tcp_initial(tcp, lls, p);
 	how.stamp_offset = (uint32_t)strangers_hash(tcp, ends, 1); /* the same for each answer, also for a cookie */
 	xk_lock(&all->lock);
-	if (all->limbo_count < tcp->limbo_max && xk_duplicate(lls)) {
+	if (is_held && all->limbo_count < tcp->limbo_max) {
 		entry = calloc(1, sizeof(*entry));
 		if (entry != NULL) {
 			entry->lls = lls;
@@ -324,10 +323,13 @@ strangers_listen(struct tcp *tcp, struct xk_session *lls, const uint8_t *p, cons
 	if (!is_added)
 		all->cookies_until_ns = now_ns + (STRANGERS_COOKIE_MINUTES + 1) * UINT64_C(60000000000);
 	xk_unlock(&all->lock);
-	if (is_added)
+	if (is_added) {
 		strangers_answer(tcp, lls, &how, strangers_stamp(tcp, &how));
-	else
-		strangers_send_cookie(tcp, lls, &how, ends);
+		return;
+	}
+	if (is_held)
+		xk_session_release(lls);
+	strangers_send_cookie(tcp, lls, &how, ends);
 }
 
 /*
@@ -382,7 +384,6 @@ strangers_accept(struct tcp *tcp, struct xk_session *lls, struct xk_msg *m, stru
 {
 	struct tcp_connection *c;
 
-	how->accepts = true;
 	c = (struct tcp_connection *)xk_table_accept(&tcp->protocol, key, passive, lls, how, m);
 	strangers_forget(tcp, ends, how);
 	if (c == NULL)
@@ -414,7 +415,7 @@ strangers_new(struct tcp *tcp, struct xk_session *lls, struct xk_msg *m, const s
 	struct xk_protocol *self = &tcp->protocol;
 	const uint8_t *p = m->data - TCP_HEADER_LEN;
 	struct xk_session *s = xk_table_find(self, key); /* another shepherd may have made one */
-	struct tcp_how how = { .accepts = true };
+	struct tcp_how how = { .iss = 0 };
 	uint8_t flags = segment->flags & (TCP_SYN | TCP_ACK | TCP_RST | TCP_FIN);
 
 	memcpy(how.p, p, TCP_HEADER_LEN);

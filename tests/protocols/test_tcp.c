@@ -445,6 +445,8 @@ ACCEPT_TEST(tcp_reset_must_name_the_next_byte, "")
 	CHECK_EQ(connection_of(e)->state, TCP_ESTABLISHED);
 	say(e, TCP_RST, 100000, 0, ""); /* outside the window */
 	expect_nothing(e);
+	say(e, TCP_RST, 100000, 0, "abc");
+	expect_nothing(e);
 	say(e, TCP_RST, 1, 0, "");
 	CHECK_EQ(connection_of(e)->state, TCP_ENDED);
 	CHECK_EQ(rig_close_done_count(r), 1);
