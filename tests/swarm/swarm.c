@@ -28,7 +28,7 @@
 enum {
 	SWARM_FAILURES_MAX = 10, /* then the batch ends */
 	SWARM_REAL_TIME = 30,    /* seconds of processor time; ten times as many in real time */
-	SWARM_MUTANT_TIME = 1,   /* the same for a mutant: many never end */
+	SWARM_MUTANT_TIME = 4,   /* the same for a mutant: some never end; six times the slowest seed's without one */
 	SWARM_BATCH = 200,       /* runs after which every kind of fault must have happened */
 };
 
@@ -85,9 +85,9 @@ swarm_directory(const struct swarm *swarm, uint64_t seed, char *directory, size_
 	snprintf(directory, size, "%s/%" PRIu64 "/", swarm->options.keep, seed);
 }
 
-/* Runs the seed; with `keeps`, leaves its files and a capture. */
+/* Runs the seed for at most limit_s of processor time; with `keeps`, leaves its files and a capture. */
 static void
-swarm_run(struct swarm *swarm, uint64_t seed, bool keeps)
+swarm_run(struct swarm *swarm, uint64_t seed, int limit_s, bool keeps)
 {
 	struct swarm_shared *shared = swarm->shared;
 	struct plan *plan = malloc(sizeof(*plan));
@@ -96,9 +96,9 @@ swarm_run(struct swarm *swarm, uint64_t seed, bool keeps)
 
 	xk_assert(plan != NULL);
 	shared->seed = seed;
-	limit.it_value.tv_sec = swarm->options.mutants ? SWARM_MUTANT_TIME : SWARM_REAL_TIME;
+	limit.it_value.tv_sec = limit_s;
 	setitimer(ITIMER_PROF, &limit, NULL);
-	alarm(10 * (unsigned)limit.it_value.tv_sec);
+	alarm(10 * (unsigned)limit_s);
 	plan_make(plan, seed, swarm->scenario);
 	if (swarm->options.verbose)
 		plan_print(plan);
@@ -117,7 +117,7 @@ static void
 swarm_run_from(struct swarm *swarm, uint64_t first, uint64_t last)
 {
 	for (uint64_t seed = first; seed <= last && !swarm->shared->failed; seed++)
-		swarm_run(swarm, seed, false);
+		swarm_run(swarm, seed, SWARM_REAL_TIME, false);
 }
 
 /* ---- children ---- */
@@ -192,7 +192,7 @@ swarm_keep(struct swarm *swarm, uint64_t seed)
 	swarm_make_directory(swarm, seed);
 	child = swarm_fork(true);
 	if (child == 0) {
-		swarm_run(swarm, seed, true);
+		swarm_run(swarm, seed, SWARM_REAL_TIME, true);
 		_exit(0);
 	}
 	swarm_wait(swarm, child);
@@ -345,7 +345,7 @@ swarm_run_mutants(struct swarm *swarm, const struct mutants_scenario *mutants)
 			scenario = plan_of_seed(seed);
 		for (unsigned i = 0; mutants->numbers[i] != 0 && swarm_concerns(mutants, scenario); i++) {
 			xk_mutant = mutants->numbers[i];
-			swarm_run(swarm, seed, false);
+			swarm_run(swarm, seed, SWARM_MUTANT_TIME, false);
 			if (swarm->shared->failed)
 				return;
 		}
@@ -363,7 +363,7 @@ swarm_fails_anyway(struct swarm *swarm)
 	swarm_begin(swarm);
 	child = swarm_fork(true);
 	if (child == 0) {
-		swarm_run(swarm, found.seed, false);
+		swarm_run(swarm, found.seed, SWARM_REAL_TIME, false);
 		_exit(0);
 	}
 	swarm_wait(swarm, child);
