@@ -293,6 +293,12 @@ input_segment(struct tcp_connection *c, struct tcp_segment *segment, struct xk_m
 {
 	uint32_t oldest;
 
+	/* both ends have sent a SYN: the answer to ours repeats the peer's (RFC 9293, 3.5, figure 7) */
+	if (c->state == TCP_SYN_RECEIVED && segment->sequence == c->irs &&
+	    (segment->flags & (TCP_SYN | TCP_ACK | TCP_RST)) == (TCP_SYN | TCP_ACK)) {
+		segment->flags &= (uint8_t)~TCP_SYN;
+		segment->sequence++;
+	}
 	if (input_is_old(c, segment)) {
 		input_answer(c, segment, now_ns);
 		return TCP_OLD_STAMP;

@@ -60,6 +60,10 @@ default_links(struct packet *packet, struct names *names)
 	struct layer *eth = &packet->layers[0], *next = &packet->layers[1];
 	uint64_t from = default_hosts(packet, names), to = names->link[names->port];
 
+	if (packet->count > 2 && next->type == &layer_ip && packet->layers[2].type == &layer_tcp) {
+		set_default(next, "src", from);
+		set_default(next, "dst", names->host_count > 0 ? names->host[names->port] : 0);
+	}
 	if (packet->count > 1 && next->type == &layer_ip)
 		from = value_of(next, "src");
 	if (packet->count > 1 && next->type == &layer_arp) {
@@ -123,6 +127,8 @@ build(struct packet *packet, struct names *names, uint8_t *bytes, char *why)
 	for (unsigned i = 0; i < packet->count; i++) {
 		if (!check_sendable(&packet->layers[i], why))
 			return 0;
+		if (packet->layers[i].type == &layer_tcp)
+			tcp_make_absolute(names, packet, i);
 		at[i] = len;
 		len += header_len(&packet->layers[i]);
 	}

@@ -155,7 +155,8 @@ host_compose(struct host *host, const struct host_plan *plan, struct xk_graph *g
 	for (unsigned i = 0; i < plan->set_count; i++)
 		if (xk_graph_set(graph, plan->sets[i], errors) != 0)
 			return false;
-	if (!host_add_ports(host, graph, plan->mtu, errors) || xk_graph_check(graph, xk_protocol_types, errors) != 0 ||
+	if (!host_add_ports(host, graph, plan->mtu, errors) ||
+	    xk_graph_check(graph, plan->types != NULL ? plan->types : xk_protocol_types, errors) != 0 ||
 	    xk_graph_build(graph, host->kernel, errors) != 0)
 		return false;
 	for (struct xk_protocol *p = xk_kernel_first(host->kernel); p != NULL; p = p->next)
@@ -245,13 +246,19 @@ host_free(struct host *host)
 {
 	unsigned left;
 
+	xk_kernel_free(host->kernel); /* which may send */
 	while (host->first != NULL)
 		host_drop_sent(host);
-	xk_kernel_free(host->kernel);
 	left = host->platform->ops->buffers_out(host->platform);
 	xk_memory_platform_free(host->platform);
 	free(host);
 	return left == 0;
+}
+
+struct xk_protocol *
+host_protocol(const struct host *host, const char *name)
+{
+	return xk_kernel_find(host->kernel, name);
 }
 
 unsigned

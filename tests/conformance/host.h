@@ -11,6 +11,8 @@
 #include <stdio.h>
 
 struct host;
+struct xk_protocol;
+struct xk_protocol_type;
 
 /* A frame that a host has sent. */
 struct sent {
@@ -30,7 +32,8 @@ struct host_plan {
 	uint32_t mtu;
 	unsigned number;   /* of this host among those of a network: they differ in link addresses and random numbers */
 	unsigned offloads; /* of its ports (enum xk_port_offload) */
-	FILE *trace;       /* what its protocols report; NULL: standard error */
+	const struct xk_protocol_type *const *types; /* of protocols; NULL: the library's */
+	FILE *trace;                                 /* what its protocols report; NULL: standard error */
 	bool no_paths;
 	/* Called with each frame before it arrives; NULL: not called. */
 	void (*saw)(void *context, const struct host_plan *plan, uint64_t at_ns, unsigned port, const uint8_t *bytes,
@@ -43,6 +46,9 @@ struct host *host_new(const struct host_plan *plan, char *why, size_t why_size);
 
 /* Frees the host. Returns false if it has leaked buffers. */
 bool host_free(struct host *host);
+
+/* Returns the protocol of this name; NULL: none. */
+struct xk_protocol *host_protocol(const struct host *host, const char *name);
 
 unsigned host_port_count(const struct host *host);
 /* Returns the link address of a port. */

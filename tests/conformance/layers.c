@@ -1,6 +1,7 @@
 /*
  * layers.c - the headers of Ethernet, ARP, IP, UDP and ICMP: their fields, values derived from other fields, and checks
- * of any header that a host sends; see packet.h. The headers of the RPC suite and GM are in layers_rpc.c.
+ * of any header that a host sends; see packet.h. Those of the RPC suite and GM are in layers_rpc.c,
+ * TCP's in layers_tcp.c.
  */
 #include <string.h>
 
@@ -15,6 +16,8 @@ field_load(const struct field *field, const uint8_t *header)
 {
 	uint64_t number = 0;
 
+	if (field_is_option(field))
+		return layer_load_option(field, header);
 	for (unsigned i = 0; i < field->bits; i++) {
 		unsigned bit = field->bit + i;
 
@@ -26,6 +29,8 @@ field_load(const struct field *field, const uint8_t *header)
 void
 field_store(const struct field *field, uint8_t *header, uint64_t number)
 {
+	if (field_is_option(field))
+		return;
 	number /= field->unit;
 	for (unsigned i = field->bits; i-- > 0; number >>= 1) {
 		unsigned bit = field->bit + i;
@@ -99,9 +104,8 @@ layer_above(const struct packet *packet, unsigned at)
 	return at + 1 < packet->count ? packet->layers[at + 1].type : NULL;
 }
 
-/* Returns true if the layer is in an ICMP error's quote, which may be cut off anywhere and is another host's. */
-static bool
-is_quoted(const struct packet *packet, unsigned at)
+bool
+layer_is_quoted(const struct packet *packet, unsigned at)
 {
 	for (unsigned i = 0; i < at; i++)
 		if (packet->layers[i].type == &layer_icmp)
@@ -119,11 +123,12 @@ static const struct carried {
 	{ &layer_eth, &layer_blast, 0x3001 },  { &layer_eth, &layer_bid, 0x3005 },
 	{ &layer_eth, &layer_bidctl, 0x3006 }, { &layer_ip, &layer_udp, PROTOCOL_UDP },
 	{ &layer_ip, &layer_icmp, 1 },         { &layer_ip, &layer_ip, 4 },
-	{ &layer_ip, &layer_blast, 101 },      { &layer_ip, &layer_bid, 204 },
-	{ &layer_ip, &layer_bidctl, 205 },     { &layer_blast, &layer_udp, 17 },
-	{ &layer_blast, &layer_bid, 0x3005 },  { &layer_bid, &layer_udp, 17 },
-	{ &layer_bid, &layer_chan, 102 },      { &layer_bid, &layer_gm, 208 },
-	{ &layer_eth, &layer_am, 0x3007 },     { &layer_ip, &layer_am, 206 },
+	{ &layer_ip, &layer_tcp, 6 },          { &layer_ip, &layer_blast, 101 },
+	{ &layer_ip, &layer_bid, 204 },        { &layer_ip, &layer_bidctl, 205 },
+	{ &layer_blast, &layer_udp, 17 },      { &layer_blast, &layer_bid, 0x3005 },
+	{ &layer_bid, &layer_udp, 17 },        { &layer_bid, &layer_chan, 102 },
+	{ &layer_bid, &layer_gm, 208 },        { &layer_eth, &layer_am, 0x3007 },
+	{ &layer_ip, &layer_am, 206 },
 };
 
 uint64_t
@@ -274,7 +279,7 @@ ip_check(const struct packet *packet, unsigned at, const uint8_t *header, size_t
 {
 	size_t len = field_load(&ip_fields[IP_LEN], header), ihl = field_load(&ip_fields[IP_IHL], header) * 4;
 
-	if (is_quoted(packet, at))
+	if (layer_is_quoted(packet, at))
 		return NULL;
 	if (ihl < 20 || ihl > *body_len)
 		return "ip has an impossible header length";
@@ -292,17 +297,31 @@ ip_check(const struct packet *packet, unsigned at, const uint8_t *header, size_t
 
 const struct layer_type layer_ip = { "ip", 20, ip_fields, ip_complete, ip_check };
 
-/* Returns the sum of UDP's pseudo-header. */
 static uint32_t
-pseudo_sum(uint64_t source, uint64_t destination, uint64_t length)
+pseudo_sum(uint8_t protocol, uint64_t source, uint64_t destination, uint64_t length)
 {
-	uint8_t pseudo[12] = { [9] = PROTOCOL_UDP, [10] = (uint8_t)(length >> 8), [11] = (uint8_t)length };
+	uint8_t pseudo[12] = { [9] = protocol, [10] = (uint8_t)(length >> 8), [11] = (uint8_t)length };
 
 	for (unsigned i = 0; i < 4; i++) {
 		pseudo[i] = (uint8_t)(source >> (24 - 8 * i));
 		pseudo[4 + i] = (uint8_t)(destination >> (24 - 8 * i));
 	}
 	return checksum_add(0, pseudo, sizeof(pseudo));
+}
+
+uint32_t
+layer_pseudo_sum(const struct packet *packet, unsigned at, uint8_t protocol, uint64_t length)
+{
+	const struct value *ip = packet->layers[at].values;
+
+	return pseudo_sum(protocol, ip[IP_SRC].number, ip[IP_DST].number, length);
+}
+
+uint32_t
+layer_pseudo_sum_of(const uint8_t *header, uint8_t protocol, uint64_t length)
+{
+	return pseudo_sum(protocol, field_load(&ip_fields[IP_SRC], header), field_load(&ip_fields[IP_DST], header),
+			  length);
 }
 
 /* ---- UDP (RFC 768) ---- */
@@ -314,29 +333,29 @@ static const struct field udp_fields[] = {
 	{ "sum", 48, 16, 1, 0 },   { NULL, 0, 0, 0, 0 },
 };
 
-/* Returns the values of the IP header below, also through BLAST. NULL: no header with both hosts. */
-static const struct value *
+/* Returns the index of the IP header below, also through BLAST. 0: none has both hosts. */
+static unsigned
 udp_hosts(const struct packet *packet, unsigned at)
 {
 	if (packet->layers[at - 1].type == &layer_blast) /* at least Ethernet is below */
 		at--;
-	return packet->layers[at - 1].type == &layer_ip ? packet->layers[at - 1].values : NULL;
+	return packet->layers[at - 1].type == &layer_ip ? at - 1 : 0;
 }
 
 static void
 udp_complete(struct packet *packet, unsigned at, uint8_t *header, size_t body_len)
 {
-	const struct value *ip = udp_hosts(packet, at);
+	unsigned ip = udp_hosts(packet, at);
 	uint32_t sum = 0;
 	uint64_t len;
 	uint16_t right;
 
 	layer_compute(packet, at, UDP_LEN, body_len, header);
-	if (ip == NULL)
+	if (ip == 0)
 		layer_compute(packet, at, UDP_SUM, 0, header);
 	len = packet->layers[at].values[UDP_LEN].number;
-	if (ip != NULL)
-		sum = pseudo_sum(ip[IP_SRC].number, ip[IP_DST].number, len);
+	if (ip != 0)
+		sum = layer_pseudo_sum(packet, ip, PROTOCOL_UDP, len);
 	right = checksum_end(checksum_add(sum, header, len < body_len ? len : body_len));
 	layer_compute_sum(packet, at, UDP_SUM, right == 0 ? 0xffff : right, header);
 }
@@ -347,7 +366,7 @@ udp_check(const struct packet *packet, unsigned at, const uint8_t *header, size_
 	const uint8_t *ip = header - 20; /* the tested host sends no options */
 	uint64_t len = field_load(&udp_fields[UDP_LEN], header), sum = field_load(&udp_fields[UDP_SUM], header);
 
-	if (is_quoted(packet, at) || packet->layers[at - 1].type != &layer_ip ||
+	if (layer_is_quoted(packet, at) || packet->layers[at - 1].type != &layer_ip ||
 	    field_load(&ip_fields[IP_MORE], ip) != 0)
 		return NULL;
 	if (!layer_is_given(packet, at, UDP_LEN) && len != *body_len)
@@ -355,9 +374,7 @@ udp_check(const struct packet *packet, unsigned at, const uint8_t *header, size_
 	if (!layer_is_given(packet, at, UDP_SUM) && sum == 0)
 		return "udp has no checksum";
 	if (!layer_is_given(packet, at, UDP_SUM) &&
-	    checksum_end(checksum_add(
-		    pseudo_sum(field_load(&ip_fields[IP_SRC], ip), field_load(&ip_fields[IP_DST], ip), len), header,
-		    *body_len)) != 0)
+	    checksum_end(checksum_add(layer_pseudo_sum_of(ip, PROTOCOL_UDP, len), header, *body_len)) != 0)
 		return "udp has a wrong checksum";
 	return NULL;
 }
@@ -383,7 +400,7 @@ icmp_complete(struct packet *packet, unsigned at, uint8_t *header, size_t body_l
 static const char *
 icmp_check(const struct packet *packet, unsigned at, const uint8_t *header, size_t *body_len)
 {
-	if (!is_quoted(packet, at) && !layer_is_given(packet, at, ICMP_SUM) &&
+	if (!layer_is_quoted(packet, at) && !layer_is_given(packet, at, ICMP_SUM) &&
 	    packet->layers[at - 1].type == &layer_ip && packet->layers[at - 1].values[IP_MORE].number == 0 &&
 	    checksum_end(checksum_add(0, header, *body_len)) != 0)
 		return "icmp has a wrong checksum";
@@ -392,6 +409,6 @@ icmp_check(const struct packet *packet, unsigned at, const uint8_t *header, size
 
 const struct layer_type layer_icmp = { "icmp", 8, icmp_fields, icmp_complete, icmp_check };
 
-const struct layer_type *const layer_types[] = { &layer_eth,  &layer_arp,   &layer_ip,     &layer_udp,
-						 &layer_icmp, &layer_blast, &layer_bidctl, &layer_bid,
-						 &layer_chan, &layer_gm,    &layer_am,     NULL };
+const struct layer_type *const layer_types[] = { &layer_eth,   &layer_arp,    &layer_ip,  &layer_udp,  &layer_icmp,
+						 &layer_blast, &layer_bidctl, &layer_bid, &layer_chan, &layer_gm,
+						 &layer_am,    &layer_tcp,    NULL };

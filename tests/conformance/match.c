@@ -10,6 +10,7 @@
 /* ---- printing ---- */
 
 struct printer {
+	const struct names *names; /* NULL: numbers are absolute */
 	char *text;
 	size_t size, len;
 };
@@ -41,7 +42,9 @@ is_host(const struct field *field)
 static void
 print_number(struct printer *p, const struct field *field, uint64_t number)
 {
-	if (field->bits == 48)
+	if (number == FIELD_NONE && field_is_option(field))
+		print(p, "none");
+	else if (field->bits == 48)
 		print(p, "%02x:%02x:%02x:%02x:%02x:%02x", (unsigned)(number >> 40 & 0xff),
 		      (unsigned)(number >> 32 & 0xff), (unsigned)(number >> 24 & 0xff), (unsigned)(number >> 16 & 0xff),
 		      (unsigned)(number >> 8 & 0xff), (unsigned)(number & 0xff));
@@ -77,6 +80,8 @@ print_layer(struct printer *p, const struct layer_type *type, const uint8_t *hea
 	for (const struct field *field = type->fields; field->name != NULL; field++) {
 		uint64_t number = field_load(field, header);
 
+		if (type == &layer_tcp && p->names != NULL)
+			number = tcp_relative(p->names, field, header, number);
 		if (is_direction(field) || (field->initial == number && strcmp(field->name, "type") != 0))
 			continue;
 		print(p, " %s ", field->name);
@@ -106,13 +111,15 @@ type_after(const struct layer_type *type, const uint8_t *header)
 static size_t
 length_of(const struct layer_type *type, const uint8_t *header)
 {
-	return type == &layer_ip && (header[0] & 0xf) > 5 ? (header[0] & 0xfu) * 4 : type->length;
+	size_t len = type == &layer_ip ? (header[0] & 0xfu) * 4 : type == &layer_tcp ? (header[12] >> 4) * 4u : 0;
+
+	return len > type->length ? len : type->length;
 }
 
 void
-packet_print(const uint8_t *bytes, size_t len, char *text, size_t size)
+packet_print(const struct names *names, const uint8_t *bytes, size_t len, char *text, size_t size)
 {
-	struct printer p = { text, size, 0 };
+	struct printer p = { names, text, size, 0 };
 	const struct layer_type *type = &layer_eth;
 	size_t at = 0;
 
@@ -136,7 +143,7 @@ static bool
 differs(char *why, const struct layer_type *type, const struct field *field, uint64_t is, uint64_t wanted,
 	const char *how)
 {
-	struct printer p = { why, PACKET_WHY, 0 };
+	struct printer p = { NULL, why, PACKET_WHY, 0 };
 
 	print(&p, "%s %s is ", type->name, field->name);
 	print_number(&p, field, is);
@@ -182,10 +189,20 @@ match_layer(const struct packet *packet, unsigned at, const uint8_t *header, siz
 		snprintf(why, PACKET_WHY, "%s does not fit into %zu bytes", layer->type->name, *left);
 		return false;
 	}
+	if (layer->type == &layer_tcp) {
+		if (length_of(layer->type, header) > *left) {
+			snprintf(why, PACKET_WHY, "tcp has options that do not fit");
+			return false;
+		}
+		tcp_note_first(names, header);
+	}
 	for (int i = 0; layer->type->fields[i].name != NULL; i++) {
 		const struct field *field = &layer->type->fields[i];
+		uint64_t is = field_load(field, header);
 
-		if (!match_value(layer->type, field, &layer->values[i], field_load(field, header), names, why))
+		if (layer->type == &layer_tcp)
+			is = tcp_relative(names, field, header, is);
+		if (!match_value(layer->type, field, &layer->values[i], is, names, why))
 			return false;
 	}
 	wrong = layer->type->check(packet, at, header, left);

@@ -14,13 +14,14 @@
 
 enum {
 	PACKET_LAYERS = 8,
-	PACKET_FIELDS = 16,
+	PACKET_FIELDS = 32,
 	PACKET_MAX = 66000, /* bytes of a frame */
 	PACKET_OPTIONS = 40,
 	PACKET_ETH = 14, /* bytes of an Ethernet header */
 	PACKET_WHY = 4096,
 	NAME_COUNT = 64,
 	NAME_LEN = 32,
+	NAMES_STREAMS = 64,
 };
 
 /* ---- names in a script ---- */
@@ -30,6 +31,12 @@ struct name {
 	uint64_t value;
 };
 
+/* A TCP connection whose SYN the tested host has sent. */
+struct stream {
+	uint16_t local, remote; /* ports; local: of the tested host */
+	uint32_t iss;
+};
+
 struct names {
 	struct name list[NAME_COUNT];
 	unsigned count;
@@ -37,6 +44,8 @@ struct names {
 	uint64_t link[4];
 	unsigned host_count;
 	unsigned port; /* index of the one in use */
+	struct stream streams[NAMES_STREAMS];
+	unsigned stream_count; /* that were ever added; old ones are replaced */
 };
 
 /* Returns the link address of a host; another host's is derived from its address. */
@@ -101,6 +110,7 @@ struct layer {
 	struct value values[PACKET_FIELDS];
 	uint8_t options[PACKET_OPTIONS];
 	size_t options_len;
+	unsigned ranges_at, ranges_count; /* of TCP's option SACK, whose numbers are relative */
 };
 
 enum payload_kind { PAYLOAD_NONE, PAYLOAD_ANY, PAYLOAD_BYTES };
@@ -116,7 +126,7 @@ struct packet {
 	uint8_t payload[PACKET_MAX];
 };
 
-extern const struct layer_type layer_eth, layer_arp, layer_ip, layer_udp, layer_icmp;
+extern const struct layer_type layer_eth, layer_arp, layer_ip, layer_udp, layer_icmp, layer_tcp;
 extern const struct layer_type layer_blast, layer_bidctl, layer_bid, layer_chan, layer_gm, layer_am;
 extern const struct layer_type *const layer_types[];
 
@@ -126,9 +136,32 @@ const struct layer_type *layer_numbered(const struct layer_type *lower, uint64_t
 /* Returns the index of the field called name, or -1. */
 int layer_field(const struct layer_type *type, const char *name);
 
-/* Loads or stores a header's field, in the units of scripts. */
+/*
+ * Loads or stores a header's field, in the units of scripts. The field of an option that the header lacks is FIELD_NONE;
+ * storing leaves options alone.
+ */
 uint64_t field_load(const struct field *field, const uint8_t *header);
 void field_store(const struct field *field, uint8_t *header, uint64_t number);
+
+#define FIELD_NONE UINT64_MAX
+bool field_is_option(const struct field *field);
+
+/* ---- TCP's numbers are relative to the first one of their end ---- */
+
+/* The first number of the tested host's peers. It wraps soon. */
+#define TCP_PEER_FIRST UINT32_C(0xfffffff0)
+
+/* Notes the first number of the tested host if the header, which it has sent, has one. */
+void tcp_note_first(struct names *names, const uint8_t *header);
+
+/* Returns a number that a header of the tested host has in a field, relative if it is a sequence number. */
+uint64_t tcp_relative(const struct names *names, const struct field *field, const uint8_t *header, uint64_t number);
+
+/* Makes the numbers of a packet's TCP layer `at`, to be injected, absolute. In a quote, they are the tested host's. */
+void tcp_make_absolute(const struct names *names, struct packet *packet, unsigned at);
+
+/* Appends an option of kind and len bytes. Returns NULL without room, or where its value begins. */
+uint8_t *tcp_option_add(struct layer *layer, uint8_t kind, size_t len);
 
 /* Computes the Internet checksum (RFC 1071) of len bytes, added to an earlier sum. */
 uint32_t checksum_add(uint32_t sum, const uint8_t *bytes, size_t len);
@@ -155,6 +188,6 @@ bool packet_slice(const struct packet *whole, struct names *names, size_t from, 
 bool packet_match(const struct packet *packet, struct names *names, const uint8_t *bytes, size_t len, char *why);
 
 /* Prints the frame in the scripts' own language. */
-void packet_print(const uint8_t *bytes, size_t len, char *text, size_t size);
+void packet_print(const struct names *names, const uint8_t *bytes, size_t len, char *text, size_t size);
 
 #endif

@@ -73,6 +73,12 @@ check_width(const struct parser *p, const struct field *field, uint64_t number)
 }
 
 static bool
+is_sequence(const struct field *field)
+{
+	return field->bits == 32 && (strcmp(field->name, "seq") == 0 || strcmp(field->name, "ack") == 0);
+}
+
+static bool
 parse_value(struct parser *p, struct layer *layer, int index, const char *word)
 {
 	struct value *value = &layer->values[index];
@@ -92,7 +98,15 @@ parse_value(struct parser *p, struct layer *layer, int index, const char *word)
 		value->kind = word[0] == 'b' ? VALUE_BAD : VALUE_IS;
 		return true;
 	}
-	return number_parse(p->names, word, &value->number, p->why) && check_width(p, field, value->number);
+	if (field_is_option(field) && strcmp(word, "none") == 0) {
+		value->number = FIELD_NONE;
+		return true;
+	}
+	if (!number_parse(p->names, word, &value->number, p->why))
+		return false;
+	if (layer->type == &layer_tcp && is_sequence(field)) /* relative: may be negative */
+		value->number = (uint32_t)value->number;
+	return check_width(p, field, value->number);
 }
 
 static bool
@@ -160,6 +174,125 @@ parse_options(struct parser *p, struct layer *layer)
 	while (layer->options_len % 4 != 0)
 		layer->options[layer->options_len++] = 0;
 	return true;
+}
+
+/* ---- TCP ---- */
+
+/* Sets flags from letters; the others are clear, but for PSH, which is as the host likes. `-`: none. */
+static bool
+parse_tcp_flags(struct layer *layer, const char *word)
+{
+	static const char letters[] = "FSRPAUEW";
+	uint64_t flags = 0;
+
+	for (; *word != '\0'; word++)
+		if (*word != '-')
+			flags |= UINT64_C(1) << (strchr(letters, *word) - letters);
+	layer->values[layer_field(layer->type, "flags")].kind = VALUE_ABSENT;
+	layer->values[layer_field(layer->type, "high-flags")].kind = VALUE_ABSENT;
+	add_bits(layer, "flags", flags & 7);
+	add_bits(layer, "high-flags", flags >> 4);
+	return (flags & 8) == 0 || add_bits(layer, "psh", 1);
+}
+
+/* Adds an option, whose values are those of some fields. They may be unknown in an expected packet. */
+static bool
+add_tcp_option(struct parser *p, struct layer *layer, uint8_t kind, const char *const *fields)
+{
+	uint8_t bytes[PACKET_OPTIONS];
+	size_t len = 0;
+	uint8_t *to;
+
+	for (; *fields != NULL; fields++) {
+		int index = layer_field(layer->type, *fields);
+		const struct value *value = &layer->values[index];
+
+		if (value->kind != VALUE_IS || value->number == FIELD_NONE)
+			return true;
+		for (unsigned bits = layer->type->fields[index].bits; bits > 0; bits -= 8)
+			bytes[len++] = (uint8_t)(value->number >> (bits - 8));
+	}
+	to = tcp_option_add(layer, kind, len);
+	if (to == NULL)
+		return fail(p, "options take more than %d bytes", PACKET_OPTIONS);
+	memcpy(to, bytes, len);
+	return true;
+}
+
+/* sack FROM..TO ..., relative numbers; or sack none */
+static bool
+parse_tcp_ranges(struct parser *p, struct layer *layer)
+{
+	static const char *const fields[] = { "from1", "to1", "from2", "to2", "from3", "to3", "from4", "to4", NULL };
+	unsigned count = 0;
+	uint8_t *to;
+
+	if (next_is(p, "none")) {
+		p->word++;
+		return set_field(p, layer, fields[0], "none");
+	}
+	while (!is_end(p) && strstr(*p->word, "..") != NULL) {
+		const char *word = *p->word++, *dots = strstr(word, "..");
+		char first[NAME_LEN];
+
+		if (count == 4 || (size_t)(dots - word) >= sizeof(first))
+			return fail(p, "'%s' is a range too many", word);
+		snprintf(first, sizeof(first), "%.*s", (int)(dots - word), word);
+		if (!set_field(p, layer, fields[2 * count], first) ||
+		    !set_field(p, layer, fields[2 * count + 1], dots + 2))
+			return false;
+		count++;
+	}
+	if (count == 0)
+		return fail(p, "sack needs ranges FROM..TO");
+	if (count < 4)
+		set_field(p, layer, fields[2 * count], "none");
+	to = tcp_option_add(layer, 5, 8 * (size_t)count);
+	if (to == NULL)
+		return fail(p, "options take more than %d bytes", PACKET_OPTIONS);
+	layer->ranges_at = (unsigned)(to - layer->options);
+	layer->ranges_count = count;
+	return true;
+}
+
+/* Parses a word for an option. Returns false, with *is_one unset, if it is none. */
+static bool
+parse_tcp_option(struct parser *p, struct layer *layer, const char *word, bool *is_one)
+{
+	static const struct {
+		const char *word;
+		uint8_t kind;
+		const char *fields[3];
+	} options[] = {
+		{ "mss", 2, { "mss", NULL } },
+		{ "scale", 3, { "scale", NULL } },
+		{ "stamp", 8, { "stamp", "echo", NULL } },
+	};
+
+	*is_one = true;
+	if (strcmp(word, "sack") == 0)
+		return parse_tcp_ranges(p, layer);
+	if (strcmp(word, "may-sack") == 0) {
+		if (next_is(p, "none"))
+			return p->word++ != NULL && set_field(p, layer, "may-sack", "none");
+		return set_field(p, layer, "may-sack", "1") &&
+		       (tcp_option_add(layer, 4, 0) != NULL || fail(p, "options take more than 40 bytes"));
+	}
+	for (unsigned i = 0; i < sizeof(options) / sizeof(options[0]); i++) {
+		if (strcmp(word, options[i].word) != 0)
+			continue;
+		for (unsigned k = 0; options[i].fields[k] != NULL; k++) {
+			const char *value = take(p, word);
+
+			if (value == NULL || !set_field(p, layer, options[i].fields[k], value))
+				return false;
+			if (strcmp(value, "none") == 0)
+				return true;
+		}
+		return add_tcp_option(p, layer, options[i].kind, options[i].fields);
+	}
+	*is_one = false;
+	return false;
 }
 
 /* ---- phrases ---- */
@@ -244,8 +377,16 @@ parse_field(struct parser *p, struct layer *layer)
 		return add_bits(layer, phrase->field, strtoull(phrase->value + 1, NULL, 10));
 	if (phrase != NULL && phrase->value != NULL)
 		return set_field(p, layer, phrase->field, phrase->value);
-	if (layer->type == &layer_ip && strcmp(word, "options") == 0)
+	if ((layer->type == &layer_ip || layer->type == &layer_tcp) && strcmp(word, "options") == 0)
 		return parse_options(p, layer);
+	if (layer->type == &layer_tcp) {
+		bool is_option, good = parse_tcp_option(p, layer, word, &is_option);
+
+		if (is_option)
+			return good;
+		if (word[strspn(word, "FSRPAUEW-")] == '\0')
+			return parse_tcp_flags(layer, word);
+	}
 	if (layer->type == &layer_blast && strcmp(word, "fragment") == 0)
 		return parse_fragment(p, layer);
 	if (next_is(p, ">")) {
@@ -273,6 +414,8 @@ parse_layer(struct parser *p, const struct layer_type *type)
 	while (!is_end(p))
 		if (!parse_field(p, layer))
 			return false;
+	while (layer->options_len % 4 != 0)
+		layer->options[layer->options_len++] = 0;
 	return true;
 }
 
@@ -301,6 +444,23 @@ add_pattern(struct parser *p, const char *word)
 	}
 	for (uint64_t i = 0; i < len; i++)
 		p->packet->payload[p->packet->payload_len++] = (uint8_t)((from + i) % 251);
+	return true;
+}
+
+/* Bytes of the stream's pattern, at the place that the segment's number names. */
+static bool
+add_data(struct parser *p)
+{
+	const struct layer *layer = &p->packet->layers[p->packet->count - 1];
+	uint64_t len, from;
+
+	if (layer->type != &layer_tcp || layer->values[layer_field(&layer_tcp, "seq")].kind != VALUE_IS)
+		return fail(p, "data needs a tcp header with seq");
+	if (!take_number(p, "data", &len) || !room_for(p, len))
+		return false;
+	from = layer->values[layer_field(&layer_tcp, "seq")].number + UINT32_C(0xffffffff);
+	for (uint64_t i = 0; i < len; i++)
+		p->packet->payload[p->packet->payload_len++] = (uint8_t)((uint32_t)(from + i) % 251);
 	return true;
 }
 
@@ -354,6 +514,8 @@ parse_payload(struct parser *p)
 
 		if (strcmp(word, "pattern") == 0)
 			good = add_pattern(p, word);
+		else if (strcmp(word, "data") == 0)
+			good = add_data(p);
 		else if (strcmp(word, "zeros") == 0 || strcmp(word, "fill") == 0)
 			good = add_fill(p, word);
 		else if (strcmp(word, "number16") == 0)
@@ -434,6 +596,8 @@ packet_parse(struct packet *packet, struct names *names, char *const *words, cha
 	packet->cut = SIZE_MAX;
 	if (*words == NULL || strcmp(*words, "eth") != 0)
 		packet->layers[packet->count++].type = &layer_eth;
+	if (*words != NULL && strcmp(*words, "tcp") == 0)
+		packet->layers[packet->count++].type = &layer_ip;
 	for (;;) {
 		if (!parse_part(&p))
 			return false;

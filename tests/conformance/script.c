@@ -49,7 +49,7 @@ script_fail_expected(struct script *s, const char *because)
 
 	print_line(s->line, wanted, sizeof(wanted));
 	if (sent != NULL)
-		packet_print(sent->bytes, sent->len, came, sizeof(came));
+		packet_print(&s->names, sent->bytes, sent->len, came, sizeof(came));
 	return script_fail(s, "at %.3f ms\n\tline:    %s\n\tsent:    %s\n\tbecause: %s",
 			   (double)host_now_ns(s->host) / 1e6, wanted, came, because);
 }
@@ -213,16 +213,30 @@ static const struct command {
 	const char *word;
 	do_line *run;
 	bool needs_host;
+	bool with_word; /* it needs the word */
 } commands[] = {
-	{ "host", script_do_host, false },
-	{ "set", script_do_set, false },
-	{ "let", script_do_let, false },
-	{ "inject", script_do_inject, true },
-	{ "expect", script_do_expect, true },
-	{ "ignore", script_do_ignore, true },
-	{ "count", do_count, true },
-	{ "buffers", do_buffers, true },
-	{ "sent", do_sent, true },
+	{ "host", script_do_host, false, false },
+	{ "set", script_do_set, false, false },
+	{ "let", script_do_let, false, false },
+	{ "inject", script_do_inject, true, false },
+	{ "expect", script_do_expect, true, false },
+	{ "ignore", script_do_ignore, true, false },
+	{ "count", do_count, true, false },
+	{ "buffers", do_buffers, true, false },
+	{ "sent", do_sent, true, false },
+	{ "listen", script_do_order, true, true },
+	{ "deaf", script_do_order, true, true },
+	{ "open", script_do_order, true, true },
+	{ "send", script_do_order, true, true },
+	{ "end-sending", script_do_order, true, true },
+	{ "close", script_do_order, true, true },
+	{ "abort", script_do_order, true, true },
+	{ "hold", script_do_order, true, true },
+	{ "release", script_do_order, true, true },
+	{ "use", script_do_use, true, false },
+	{ "read", script_do_read, true, false },
+	{ "state", script_do_state, true, false },
+	{ "result", script_do_result, true, false },
 };
 
 static bool
@@ -233,7 +247,7 @@ run_command(struct script *s, char *const *words)
 			continue;
 		if (commands[i].needs_host && !script_begin(s))
 			return false;
-		return commands[i].run(s, words + 1);
+		return commands[i].run(s, words + !commands[i].with_word);
 	}
 	return script_fail(s, "'%s' is not a command", words[0]);
 }
@@ -383,7 +397,7 @@ read_lines(struct script *s, const char *file, char *text)
 static bool
 end_script(struct script *s)
 {
-	if (!script_begin(s) || !script_check_unseen(s))
+	if (!script_begin(s) || !script_check_unseen(s) || !script_check_unread(s))
 		return false;
 	s->detail[0] = '\0';
 	host_each_drop(s->host, see_drop, s);

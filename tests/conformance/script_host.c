@@ -2,6 +2,7 @@
 #include <stdio.h>
 
 #include "tests/conformance/script_private.h"
+#include "tests/conformance/user.h"
 
 static bool
 add_set(struct script *s, const char *name, const char *value)
@@ -51,6 +52,7 @@ script_do_host(struct script *s, char *const *words)
 	if (s->plan.graph != NULL)
 		return script_fail(s, "there is a host already");
 	s->plan.mtu = 1500;
+	s->plan.types = user_types();
 	for (; *words != NULL; words++) {
 		bool takes = script_is(*words, "graph") || script_is(*words, "mtu");
 

@@ -1,6 +1,6 @@
 /*
- * script_private.h - a script being run, shared by script.c (lines, time, counters), script_host.c (the host) and
- * script_packets.c (packets injected and expected).
+ * script_private.h - a script being run, shared by script.c (lines, time, counters), script_host.c (the host),
+ * script_packets.c (packets injected and expected) and script_user.c (the user of TCP).
  */
 #ifndef CONFORMANCE_SCRIPT_PRIVATE_H
 #define CONFORMANCE_SCRIPT_PRIVATE_H
@@ -60,6 +60,8 @@ struct script {
 	unsigned let_count;
 	char counted[COUNTED_MAX][NAME_LEN * 2]; /* drop reasons that lines have counted */
 	unsigned counted_count;
+	unsigned connection;                /* that orders are about; 0: the last one */
+	uint64_t bytes_read[NAMES_STREAMS]; /* by connection */
 	struct packet packet;
 	uint8_t frame[PACKET_MAX];
 	char detail[PACKET_WHY];
@@ -116,5 +118,25 @@ bool script_do_expect(struct script *s, char *const *words);
 
 /* ignore: drops all frames sent so far */
 bool script_do_ignore(struct script *s, char *const *words);
+
+/* ---- script_user.c ---- */
+
+/* listen PORT | open PORT [from PORT] | send N | close | ...: with the word itself */
+bool script_do_order(struct script *s, char *const *words);
+
+/* use N: the Nth connection */
+bool script_do_use(struct script *s, char *const *words);
+
+/* read N | nothing: bytes that were handed up */
+bool script_do_read(struct script *s, char *const *words);
+
+/* state NAME */
+bool script_do_state(struct script *s, char *const *words);
+
+/* result WORD: of the open, or of the last push */
+bool script_do_result(struct script *s, char *const *words);
+
+/* Checks that lines have read all bytes that were handed up. */
+bool script_check_unread(struct script *s);
 
 #endif

@@ -99,7 +99,7 @@ TEST(errors_in_an_included_file_have_its_line)
 TEST(errors_in_a_packet_are_named)
 {
 	wrong(HOST "inject", "a packet is missing");
-	wrong(HOST "inject tcp", "'tcp' is not a layer, a payload");
+	wrong(HOST "inject sctp", "'sctp' is not a layer, a payload");
 	wrong(HOST "inject ip 10.0.0.2 > 10.0.0.1 colour 7", "'colour' is not a field");
 	wrong(HOST "inject ip 10.0.0.2 >", "an argument is missing after '>'");
 	wrong(HOST "inject ip 10.0.0.2 > 10.0.0.1 ttl", "an argument is missing after 'ttl'");
@@ -125,6 +125,45 @@ TEST(errors_in_a_packet_are_named)
 	wrong(HOST "inject bidctl query request", "an argument is missing after 'request'");
 	wrong(HOST "inject chan request seq 4294967296", "seq is too large");
 	wrong(HOST "inject chan request seq $seq", "'$seq' is not a number");
+}
+
+#define TCP_HOST "host 10.0.0.1/24 graph tcp.dot\ninclude tcp/accepted.include\n"
+
+TEST(errors_about_tcp_are_named)
+{
+	wrong(TCP_HOST "inject tcp A seq 1 ack 1 sack 5", "sack needs ranges FROM..TO");
+	wrong(TCP_HOST "inject tcp A seq 1 ack 1 sack 1..2 1..2 1..2 1..2 1..2", "'1..2' is a range too many");
+	wrong(TCP_HOST "inject tcp A seq 1 ack 1 stamp 1 2 sack 1..2 1..2 1..2 1..2",
+	      "options take more than 40 bytes");
+	wrong(TCP_HOST "inject tcp A seq 1 ack 1 stamp 1", "an argument is missing after 'stamp'");
+	wrong(TCP_HOST "inject tcp A ack 1 / data 5", "data needs a tcp header with seq");
+	wrong(TCP_HOST "inject udp / data 5", "data needs a tcp header with seq");
+	wrong(TCP_HOST "inject tcp A seq 1 ack 1 / data 5\nread 4", "5 bytes were handed up, not 4");
+	wrong(TCP_HOST "inject tcp A seq 1 ack 1 / data 5\nexpect within 1s tcp",
+	      "5 bytes were handed up that no line reads");
+	wrong(TCP_HOST "inject tcp A seq 1 ack 1 / 0002\nread 2", "are not those of the pattern");
+	wrong(TCP_HOST "read", "a number is missing");
+	wrong(TCP_HOST "state", "state takes a state's name");
+	wrong(TCP_HOST "state LISTEN", "the state is ESTABLISHED, not LISTEN");
+	wrong(TCP_HOST "result", "result takes one of");
+	wrong(TCP_HOST "result reset", "the result is good (0), not reset");
+	wrong(TCP_HOST "use 2", "there is no connection 2");
+	wrong(TCP_HOST "open 80 from", "a number is missing");
+	wrong(TCP_HOST "close 80", "'80' is a word too many");
+	wrong(HOST "listen 80", "the graph has no user of TCP");
+	wrong("host 10.0.0.1/24 graph tcp.dot\nread 1", "there is no connection yet");
+}
+
+TEST(different_segments_fail)
+{
+	wrong(TCP_HOST "send 5\nexpect tcp A seq 1 ack 1", "tcp carries bytes");
+	wrong(TCP_HOST "send 5\nexpect tcp A seq 1 ack 1 / data 6", "the payload has 5 bytes, not 6");
+	wrong(TCP_HOST "send 5\nexpect tcp A seq 2 ack 1 / *", "tcp seq is 1, not 2");
+	wrong(TCP_HOST "send 5\nexpect tcp A seq 1 ack 2 / *", "tcp ack is 1, not 2");
+	wrong(TCP_HOST "send 5\nexpect tcp FA seq 1 / *", "tcp flags is 0, not 1");
+	wrong(TCP_HOST "send 5\nexpect tcp - seq 1 / *", "tcp high-flags is 1, not 0");
+	wrong(TCP_HOST "send 5\nexpect tcp A stamp 7 * / *", "tcp stamp is none, not 7");
+	wrong(TCP_HOST "end-sending", "tcp 2001 > 5000 seq 1 ack 1 flags 1");
 }
 
 TEST(missing_frames_fail)
@@ -207,6 +246,14 @@ TEST(wrong_headers_are_found)
 	CHECK_STR(match("ip / udp sum 0", "ip / udp"), "udp has no checksum");
 	CHECK_STR(match("ip / udp sum 0", "ip / udp sum 0"), "");
 	CHECK_STR(match("ip / icmp echo-reply sum bad", "ip / icmp"), "icmp has a wrong checksum");
+	CHECK_STR(match("ip / tcp ack 7 / pattern 2", "ip / tcp psh 0 / pattern 2"), "");
+	CHECK_STR(match("ip / tcp sum bad", "ip / tcp"), "tcp has a wrong checksum");
+	CHECK_STR(match("ip / tcp off 4", "ip / tcp"), "tcp has an impossible header length");
+	CHECK_STR(match("ip / tcp off 6", "ip / tcp"), "tcp has options that do not fit");
+	CHECK_STR(match("ip / tcp reserved 1", "ip / tcp"), "tcp has reserved bits set");
+	CHECK_STR(match("ip / tcp mss 5 scale 2 may-sack stamp 3 4", "ip / tcp mss 5 scale 2 may-sack stamp 3 4"), "");
+	CHECK_STR(match("ip / tcp options 0205", "ip / tcp mss none"), "");
+	CHECK_STR(match("ip / tcp options 01010304", "ip / tcp scale none"), "");
 	CHECK_STR(match("arp reply hw 2", "arp reply"), "arp is not for IP over Ethernet");
 	CHECK_STR(match("ip / udp / pattern 2 / cut 41", "ip / udp"), "ip has an impossible length");
 	CHECK_STR(match("ip / udp / cut 33", "ip / udp"), "ip does not fit into 19 bytes");
