@@ -163,11 +163,54 @@ xk_field_print(const struct xk_field *field, uint64_t value, char *text, size_t 
 	return text;
 }
 
+/* Adds an option that has a length it may have: " VALUE" if that says it all, or " (FIELD VALUE, ...)". */
+static void
+header_add_option(struct header_text *text, const struct xk_option *option, const uint8_t *p, size_t len)
+{
+	const struct xk_field *field = option->fields;
+	bool is_plain = field->name != NULL && strcmp(field->name, option->name) == 0 && field[1].name == NULL;
+
+	header_add(text, ", %s", option->name);
+	if (is_plain) {
+		header_add_value(text, field, xk_field_load(field, p, 0));
+		return;
+	}
+	for (size_t at = 0; at < len * 8; at += field->bits, field++) {
+		if (field->name == NULL) /* the repeated ones again */
+			for (size_t bits = 0; bits < option->each * (size_t)8; bits += field->bits)
+				field--;
+		header_add(text, at == 0 ? " (%s" : ", %s", field->name);
+		header_add_value(text, field, xk_field_load(field, p, at));
+	}
+	header_add(text, "%s", len > 0 ? ")" : "");
+}
+
+/* Adds the options in len bytes, without no-operations; unknown and malformed ones by their kinds. */
+static void
+header_add_options(struct header_text *text, const struct xk_option_list *list, const uint8_t *p, size_t len)
+{
+	size_t option_len;
+
+	for (size_t at = 0; (option_len = xk_option_len(p + at, len - at)) != 0; at += option_len) {
+		const struct xk_option *option = xk_option_find(list, p[at]);
+
+		if (option_len > len - at || (option != NULL && !xk_option_fits(option, option_len))) {
+			header_add(text, ", option %u (malformed)", p[at]);
+			return;
+		}
+		if (option != NULL)
+			header_add_option(text, option, p + at + XK_OPTION_HEAD, option_len - XK_OPTION_HEAD);
+		else if (p[at] != XK_OPTION_NONE)
+			header_add(text, ", option %u", p[at]);
+	}
+}
+
 char *
 xk_header_print(const struct xk_protocol_type *type, const uint8_t *p, size_t len, char *text, size_t room)
 {
 	struct header_text to = { text, room };
-	size_t at = 0;
+	const struct xk_option_list *list = type->options;
+	size_t at = 0, options;
 
 	if (room > 0)
 		text[0] = '\0';
@@ -177,6 +220,10 @@ xk_header_print(const struct xk_protocol_type *type, const uint8_t *p, size_t le
 		header_add(&to, "%s%s", at > 0 ? ", " : "", field->name);
 		header_add_value(&to, field, xk_field_load(field, p, at));
 		at += field->bits;
+	}
+	if (list != NULL && len > list->header) {
+		options = xk_options_len(list, p, len - list->header);
+		header_add_options(&to, list, p + list->header, options == SIZE_MAX ? 0 : options);
 	}
 	return text;
 }

@@ -451,8 +451,8 @@ void xk_format_init(struct xk_format *format, const struct xk_protocol_type *typ
 /* ---- functions ---- */
 
 /*
- * Prints the fields of the header at p, as far as its len bytes go, into text (room bytes, NUL-terminated): "source 53,
- * destination 1024, ...". Returns text. Any context.
+ * Prints the fields and options of the header at p, as far as len bytes go, into text (room bytes, NUL-terminated):
+ * "source 53, destination 1024, ..., stamp (stamp 7, echo 0)". Returns text. Any context.
  */
 char *xk_header_print(const struct xk_protocol_type *type, const uint8_t *p, size_t len, char *text, size_t room);
 

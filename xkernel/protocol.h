@@ -6,6 +6,7 @@
 #define XK_PROTOCOL_H
 
 #include "xkernel/header.h"
+#include "xkernel/options.h"
 #include "xkernel/table.h"
 #include "xkernel/upi.h"
 
@@ -96,14 +97,15 @@ struct xk_protocol_type {
 	const struct xk_protocol_ops *ops;
 	/* Operations of all its sessions; NULL: several kinds, or no sessions. */
 	const struct xk_session_ops *session_ops;
-	uint32_t header, gather;            /* bytes (header.h); 0: no header, nothing more to gather */
-	const struct xk_field *fields;      /* of the header; NULL: none */
-	size_t size;                        /* of an instance; its struct begins with struct xk_protocol */
-	unsigned offers;                    /* enum xk_realm */
-	unsigned flags;                     /* enum xk_protocol_flags */
-	const struct xk_role *lowers;       /* NULL: none */
-	const struct xk_number_on *numbers; /* its own, on its lowers; NULL: none */
-	uint32_t number_max;                /* largest of the unique numbers that uppers need here; 0: they need none */
+	uint32_t header, gather;              /* bytes (header.h); 0: no header, nothing more to gather */
+	const struct xk_field *fields;        /* of the header; NULL: none */
+	const struct xk_option_list *options; /* behind the fields; NULL: none */
+	size_t size;                          /* of an instance; its struct begins with struct xk_protocol */
+	unsigned offers;                      /* enum xk_realm */
+	unsigned flags;                       /* enum xk_protocol_flags */
+	const struct xk_role *lowers;         /* NULL: none */
+	const struct xk_number_on *numbers;   /* its own, on its lowers; NULL: none */
+	uint32_t number_max; /* largest of the unique numbers that uppers need here; 0: they need none */
 	const struct xk_setting *settings;
 	const char *const *drops;    /* names from XK_DROP_OWN on; NULL ends the list */
 	const char *const *counters; /* names; NULL ends the list */

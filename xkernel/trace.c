@@ -172,20 +172,20 @@ xk_trace_drop(struct xk_protocol *self, const struct xk_msg *m, const char *reas
 	trace_line(self->kernel, self->name, text);
 }
 
-/* Prints the header of upper at the start of m, field by field; if upper has none, m's first bytes in hexadecimal. */
+/* Prints the header of upper at the start of m, by fields and options; if upper has none, m's first bytes in hexadecimal. */
 static void
 trace_header(const struct xk_protocol *upper, const struct xk_msg *m, char *text, size_t room)
 {
 	uint8_t bytes[TRACE_HEADER];
-	size_t len = upper->type->header, used = 0;
+	size_t len = xk_msg_len(m) < sizeof(bytes) ? xk_msg_len(m) : sizeof(bytes), used = 0;
 
-	if (upper->type->fields != NULL && len <= sizeof(bytes) && xk_msg_copy_out(m, 0, bytes, len)) {
+	xk_msg_copy_first(m, bytes, len);
+	if (upper->type->fields != NULL && upper->type->header <= len) {
 		xk_header_print(upper->type, bytes, len, text, room);
 		return;
 	}
-	len = xk_msg_len(m) < TRACE_BYTES ? xk_msg_len(m) : TRACE_BYTES;
+	len = len < TRACE_BYTES ? len : TRACE_BYTES;
 	text[0] = '\0';
-	xk_msg_copy_first(m, bytes, len);
 	for (size_t i = 0; i < len; i++)
 		used += (size_t)snprintf(text + used, room - used, "%s%02x", i > 0 && i % 4 == 0 ? " " : "", bytes[i]);
 	if (xk_msg_len(m) > len)

@@ -159,6 +159,34 @@ TEST(fields_must_cover_the_header)
 		  "test: protocol \"toy\": its `fields` have 8 bits, but its `header` has 0 bytes, 0 bits");
 }
 
+TEST(options_must_be_distinct_and_fit)
+{
+	static const struct xk_field bits[] = { { .name = "bits", .bits = 4 }, { .name = NULL } };
+	static const struct xk_field bytes[] = { { .name = "bytes", .bits = 64 }, { .name = NULL } };
+	struct xk_option options[] = { { .name = "one", .kind = 2, .once = 8, .fields = bytes },
+				       { .name = "two", .kind = 3, .each = 8, .fields = bytes },
+				       { .name = NULL } };
+	struct xk_option_list list = { .header = 1, .bits = 4, .unit = 1, .options = options };
+
+	xk_type_toy = sound;
+	xk_type_toy.options = &list;
+	CHECK_STR(declaration_error(), "");
+	options[0].fields = bits;
+	CHECK_STR(declaration_error(), "test: protocol \"toy\": the fields of its option one have 4 bits, not its 64");
+	options[0].fields = bytes;
+	options[1].kind = 2;
+	CHECK_STR(declaration_error(), "test: protocol \"toy\": the kind 2 of its option two is not its own");
+	options[1].kind = 1;
+	CHECK_STR(declaration_error(), "test: protocol \"toy\": the kind 1 of its option two is not its own");
+	options[1].kind = 3;
+	options[1].least = 2;
+	CHECK_STR(declaration_error(), "test: protocol \"toy\": its option two, of 18 bytes, is longer than a header "
+				       "of at most 15 bytes has room for");
+	options[1].least = 0;
+	list.header = 2;
+	CHECK_STR(declaration_error(), "test: protocol \"toy\": its `options` are not behind its header");
+}
+
 TEST(settings_must_lie_in_the_instance)
 {
 	struct xk_setting settings[] = { toy_settings[0], toy_settings[2] };

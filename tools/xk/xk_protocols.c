@@ -142,6 +142,33 @@ protocols_print_header(const struct xk_protocol_type *type, bool markdown)
 	}
 }
 
+/* Prints the options behind the header: kinds, lengths in bytes, and fields. */
+static void
+protocols_print_options(const struct xk_protocol_type *type, bool markdown)
+{
+	if (type->options == NULL)
+		return;
+	printf(markdown ? "\n| option | kind | bytes | |\n| --- | --- | --- | --- |\n"
+			: "\noptions behind the header (kinds, lengths in bytes, fields and their bits)\n");
+	for (const struct xk_option *option = type->options->options; option->name != NULL; option++) {
+		unsigned len = XK_OPTION_HEAD + option->once + option->least * option->each, bits = 0;
+		const char *before = "";
+
+		printf(markdown ? "| %s | %u | %u" : "  %-22s %3u  %u", option->name, option->kind, len);
+		if (option->each != 0)
+			printf(" + n * %u", option->each);
+		printf(markdown ? " | " : "  ");
+		for (const struct xk_field *field = option->fields; field->name != NULL; bits += field++->bits) {
+			bool repeats = option->each != 0 && bits == option->once * 8u;
+
+			printf("%s%s%s %u", before, repeats ? "repeated: " : "", field->name, field->bits);
+			before = ", ";
+		}
+		printf("%s%s%s\n", *before != '\0' && option->help != NULL ? "; " : "",
+		       option->help == NULL ? "" : option->help, markdown ? " |" : "");
+	}
+}
+
 static void
 protocols_print_numbers(const struct xk_protocol_type *type, bool markdown)
 {
@@ -221,6 +248,7 @@ protocols_print(const struct xk_protocol_type *type, bool markdown)
 		protocols_print_kind(type);
 	protocols_print_roles(type, markdown);
 	protocols_print_header(type, markdown);
+	protocols_print_options(type, markdown);
 	protocols_print_numbers(type, markdown);
 	protocols_print_settings(type, markdown);
 	protocols_print_names(type, markdown ? "\nDrops: " : "\ndrops\n  ", xk_drop_name,
@@ -249,7 +277,7 @@ protocols_print_value(const struct xk_field *field, uint64_t value)
 	printf("\"\n");
 }
 
-/* Prints the named values of fields of whole bytes, and the numbers of the protocols above. */
+/* Prints the named values of fields of whole bytes, the numbers of the protocols above, and the shortest options. */
 static void
 protocols_print_dictionary(const struct xk_protocol_type *type)
 {
@@ -268,6 +296,9 @@ protocols_print_dictionary(const struct xk_protocol_type *type)
 			if (xk_number_find(xk_protocol_types[i], type, &number))
 				protocols_print_value(field, number);
 	}
+	for (const struct xk_option *o = type->options == NULL ? NULL : type->options->options;
+	     o != NULL && o->name != NULL; o++)
+		printf("\"\\x%02x\\x%02x\"\n", o->kind, XK_OPTION_HEAD + o->once + o->least * o->each);
 }
 
 /* ---- the command ---- */

@@ -65,6 +65,9 @@ declared_lists(struct declared *d, const struct xk_protocol_type *type)
 	has_end = declared_list(d, "fields", type->fields, sizeof(*type->fields), offsetof(struct xk_field, name));
 	for (const struct xk_field *f = type->fields; has_end && f != NULL && f->name != NULL; f++)
 		declared_list(d, "values", f->values, sizeof(*f->values), offsetof(struct xk_field_value, name));
+	if (type->options != NULL)
+		declared_list(d, "options", type->options->options, sizeof(struct xk_option),
+			      offsetof(struct xk_option, name));
 	return d->good;
 }
 
@@ -128,6 +131,38 @@ declared_fields(struct declared *d, const struct xk_protocol_type *type)
 	if (type->fields != NULL && bits != type->header * 8)
 		declared_refuse(d, "its `fields` have %u bits, but its `header` has %u bytes, %u bits", bits,
 				type->header, type->header * 8);
+}
+
+/* Checks that each option behind the header is of whole bytes, has a kind of its own, and fits. */
+static void
+declared_options(struct declared *d, const struct xk_protocol_type *type)
+{
+	const struct xk_option_list *list = type->options;
+	unsigned most;
+
+	if (list == NULL)
+		return;
+	most = (0xffu >> (8 - list->bits)) * list->unit;
+	if (list->header != type->header || type->fields == NULL) {
+		declared_refuse(d, "its `options` are not behind its header");
+		return;
+	}
+	for (const struct xk_option *o = list->options; o->name != NULL; o++) {
+		unsigned bits = 0, len = XK_OPTION_HEAD + o->once + (o->least > 0 ? o->least : 1u) * o->each;
+
+		for (const struct xk_field *f = o->fields; f->name != NULL; f++)
+			bits += f->bits;
+		if (bits != 8u * (o->once + o->each))
+			declared_refuse(d, "the fields of its option %s have %u bits, not its %u", o->name, bits,
+					8u * (o->once + o->each));
+		if (o->kind < XK_OPTION_HEAD || xk_option_find(list, o->kind) != o)
+			declared_refuse(d, "the kind %u of its option %s is not its own", o->kind, o->name);
+		if (type->header + len > most)
+			declared_refuse(
+				d,
+				"its option %s, of %u bytes, is longer than a header of at most %u bytes has room for",
+				o->name, len, most);
+	}
 }
 
 /* Checks the fields that name the two ends, which are exchanged in sent messages. */
@@ -240,6 +275,7 @@ declared_see(struct declared *d, const struct xk_protocol_type *type)
 		declared_operations(d, type);
 	if (d->good) {
 		declared_fields(d, type);
+		declared_options(d, type);
 		declared_ends(d, type);
 		declared_messages(d, type);
 		declared_settings(d, type);
