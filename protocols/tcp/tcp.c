@@ -491,6 +491,7 @@ const struct xk_protocol_type xk_type_tcp = {
 	.header = TCP_HEADER_LEN,
 	.gather = TCP_HEADER_LEN + TCP_OPTIONS_MAX,
 	.fields = tcp_fields,
+	.options = &tcp_option_list,
 	.size = sizeof(struct tcp),
 	.offers = XK_ASYNC,
 	.flags = XK_BY_FIELDS,

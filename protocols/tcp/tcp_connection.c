@@ -152,7 +152,7 @@ tcp_agree(struct tcp_connection *c, const struct tcp_options *options, uint32_t 
 	c->scales = c->scales && options->has_scale;
 	c->snd_scale = c->scales ? options->scale : 0;
 	c->rcv_scale = c->scales ? c->rcv_scale : 0;
-	c->sacks = c->sacks && options->may_sack;
+	c->sacks = c->sacks && options->has_sack_permitted;
 	c->stamps = c->stamps && options->has_stamp;
 	c->stamp_recent = options->stamp;
 	tcp_set_mss(c);

@@ -54,6 +54,13 @@ output_longest(const struct tcp_connection *c)
 	return c->mss - (c->stamps ? 12 : 0) - (ranges > 0 ? 4 + 8 * ranges : 0);
 }
 
+static void
+output_sack(struct tcp_options *options, struct tcp_range range)
+{
+	options->sacks[options->sack_count].begin = range.begin;
+	options->sacks[options->sack_count++].end = range.end;
+}
+
 /* Adds what this end has behind gaps, first the range that has changed last (RFC 2018, 4). */
 static void
 output_sacks(const struct tcp_connection *c, struct tcp_options *options)
@@ -63,10 +70,10 @@ output_sacks(const struct tcp_connection *c, struct tcp_options *options)
 
 	for (unsigned i = 0; most > 0 && i < gaps->count; i++)
 		if (gaps->range[i].begin == c->newest)
-			options->sacks[options->sack_count++] = gaps->range[i];
+			output_sack(options, gaps->range[i]);
 	for (unsigned i = 0; most > 0 && i < gaps->count && options->sack_count < most; i++)
 		if (gaps->range[i].begin != c->newest)
-			options->sacks[options->sack_count++] = gaps->range[i];
+			output_sack(options, gaps->range[i]);
 }
 
 uint32_t
@@ -108,10 +115,11 @@ output_segment(struct tcp_connection *c, struct xk_msg *m, uint32_t sequence, ui
 		options.echo = flags & TCP_ACK ? c->stamp_recent : 0;
 	}
 	if (flags & TCP_SYN) {
+		options.has_mss = true;
 		options.mss = c->own_mss;
 		options.has_scale = c->scales;
 		options.scale = c->rcv_scale;
-		options.may_sack = c->sacks;
+		options.has_sack_permitted = c->sacks;
 		window = window < UINT16_MAX ? window : UINT16_MAX;
 		reply.window = (uint16_t)window;
 	} else {

@@ -88,7 +88,7 @@ XK_COUNTERS(tcp, TCP_COUNTERS);
 
 enum {
 	TCP_HEADER_LEN = XK_HEADER_LEN(tcp),
-	TCP_OPTIONS_MAX = 40,
+	TCP_OPTIONS_MAX = XK_OPTIONS_MAX,
 	TCP_MSS_DEFAULT = 536, /* of a peer that names none (RFC 9293, 3.7.1) */
 	TCP_MSS_MIN = 64,      /* less would make acknowledgements and headers the most of what is sent */
 	TCP_SCALE_MAX = 14,
@@ -116,20 +116,27 @@ struct tcp_range {
 
 /* ---- options ---- */
 
-struct tcp_options {
-	uint16_t mss;       /* 0: none */
-	uint8_t scale;      /* valid if has_scale */
-	uint8_t sack_count; /* of sacks */
-	bool has_scale, may_sack, has_stamp;
-	uint32_t stamp, echo; /* valid if has_stamp */
-	struct tcp_range sacks[TCP_SACKS];
-};
+#define TCP_MSS(F) F(16, mss, .help = "longest payload that its sender accepts")
+#define TCP_STAMP(F)                                                                                                   \
+	F(32, stamp, .help = "the sender's clock")                                                                     \
+	F(32, echo, .help = "the stamp received last")
+#define TCP_SCALE(F) F(8, scale, .help = "windows are shifted left by so many bits")
+#define TCP_SACK(F)                                                                                                    \
+	F(32, begin, .help = "of bytes received behind a gap")                                                         \
+	F(32, end)
 
-/* Parses the options in the len bytes at p. Returns false if one of them has a wrong length. */
+/* In the order in which they are sent. */
+#define TCP_OPTIONS(O, R)                                                                                              \
+	O(2, mss, TCP_MSS, .help = "RFC 9293, 3.7.1")                                                                  \
+	O(4, sack_permitted, XK_NO_FIELDS, .help = "RFC 2018")                                                         \
+	O(8, stamp, TCP_STAMP, .is_usual = true, .help = "RFC 7323, 3")                                                \
+	O(3, scale, TCP_SCALE, .help = "RFC 7323, 2")                                                                  \
+	R(5, sack, XK_NO_FIELDS, TCP_SACK, .least = 1, .help = "RFC 2018")
+XK_OPTIONS(tcp, TCP_OPTIONS, offset, 4, TCP_BAD_OPTIONS);
+XK_OPTION_VALUES(tcp, TCP_OPTIONS);
+
+/* Loads the options in the len bytes at p. Returns false if one of them has a wrong length. */
 bool tcp_options_parse(struct tcp_options *options, const uint8_t *p, size_t len);
-
-/* Stores options at p, padded to whole words, and returns their length. */
-size_t tcp_options_store(uint8_t p[TCP_OPTIONS_MAX], const struct tcp_options *options);
 
 /* A segment that has arrived; its payload is a message. */
 struct tcp_segment {

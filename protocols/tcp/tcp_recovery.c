@@ -116,7 +116,7 @@ tcp_recovery_sacked(struct tcp_connection *c, const struct tcp_segment *segment)
 	bool is_news = false;
 
 	for (unsigned i = 0; c->sacks && i < segment->options.sack_count; i++) {
-		struct tcp_range range = segment->options.sacks[i];
+		struct tcp_range range = { segment->options.sacks[i].begin, segment->options.sacks[i].end };
 		uint32_t before = recovery_sacked_behind(c, c->snd_una);
 
 		/* a duplicate's range lies before the acknowledgement (RFC 2883), and so may forged ones */

@@ -206,7 +206,7 @@ strangers_answer(struct tcp *tcp, struct xk_session *lls, const struct tcp_how *
 	uint32_t below = TCP_MSS_DEFAULT + TCP_HEADER_LEN;
 	struct tcp_options options = { .has_scale = peer->has_scale && tcp->use_scale,
 				       .scale = tcp->scale,
-				       .may_sack = peer->may_sack && tcp->use_sack,
+				       .has_sack_permitted = peer->has_sack_permitted && tcp->use_sack,
 				       .has_stamp = peer->has_stamp && tcp->use_stamps,
 				       .stamp = stamp,
 				       .echo = peer->stamp };
@@ -219,6 +219,7 @@ strangers_answer(struct tcp *tcp, struct xk_session *lls, const struct tcp_how *
 				   .options = &options };
 
 	xk_control(lls, XK_GET_OPT_PACKET, &below);
+	options.has_mss = true;
 	options.mss = (uint16_t)(below - TCP_HEADER_LEN < UINT16_MAX ? below - TCP_HEADER_LEN : UINT16_MAX);
 	tcp_reply(&tcp->protocol, lls, &reply);
 }
@@ -255,12 +256,13 @@ strangers_cookie_now(const struct tcp *tcp, const struct tcp_how *how, struct xk
 static void
 strangers_send_cookie(struct tcp *tcp, struct xk_session *lls, struct tcp_how *how, struct xk_key ends)
 {
-	uint32_t info = (how->options.has_scale ? how->options.scale : 15u) | (how->options.may_sack ? 16u : 0);
+	uint32_t info =
+		(how->options.has_scale ? how->options.scale : 15u) | (how->options.has_sack_permitted ? 16u : 0);
 	uint32_t exact = strangers_stamp(tcp, how), stamp = (exact & ~(uint32_t)STRANGERS_INFO) | info;
 
 	how->iss = strangers_cookie_now(tcp, how, ends);
 	if (!how->options.has_stamp || !tcp->use_stamps) /* which alone can hold them */
-		how->options.has_scale = how->options.may_sack = false;
+		how->options.has_scale = how->options.has_sack_permitted = false;
 	if (tcp_before(exact, stamp)) /* or the next stamp would seem older */
 		stamp -= STRANGERS_INFO + 1;
 	xk_count(&tcp->protocol, TCP_COOKIES_SENT);
@@ -285,7 +287,7 @@ strangers_read_cookie(struct tcp *tcp, const struct tcp_segment *segment, struct
 	if (segment->options.has_stamp) {
 		how->options.has_stamp = true;
 		how->options.stamp = segment->options.stamp;
-		how->options.may_sack = (segment->options.echo & 16) != 0;
+		how->options.has_sack_permitted = (segment->options.echo & 16) != 0;
 		how->options.has_scale = (segment->options.echo & 15) != 15;
 		how->options.scale = segment->options.echo & 15;
 	}

@@ -678,7 +678,7 @@ headers_tcp_check_options(const struct tcp_options *options, const uint8_t *p, s
 
 	FUZZ_CHECK(options->mss == (mss == NULL ? 0 : headers_number(mss + 2, 2)));
 	FUZZ_CHECK(options->has_scale == (scale != NULL) &&
-		   options->may_sack == (headers_tcp_option(p, len, 4) != NULL));
+		   options->has_sack_permitted == (headers_tcp_option(p, len, 4) != NULL));
 	FUZZ_CHECK(scale == NULL || options->scale == (scale[2] < 14 ? scale[2] : 14));
 	FUZZ_CHECK(options->has_stamp == (stamp != NULL));
 	FUZZ_CHECK(stamp == NULL || options->stamp == headers_number(stamp + 2, 4));

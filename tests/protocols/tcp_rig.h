@@ -152,8 +152,8 @@ expect_here(struct end *e, uint8_t flags, uint32_t sequence, uint32_t acknowledg
 #define expect_nothing(e) CHECK_EQ(rig_sent((e)->r), 0)
 
 /* The options of a peer that has none but its longest segment. */
-static const struct tcp_options plain = { .mss = MSS };
-static const struct tcp_options selective = { .mss = MSS, .may_sack = true };
+static const struct tcp_options plain = { .has_mss = true, .mss = MSS };
+static const struct tcp_options selective = { .has_mss = true, .mss = MSS, .has_sack_permitted = true };
 
 /* The peer opens a connection to the user, with these options. */
 static struct end

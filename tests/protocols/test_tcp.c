@@ -277,14 +277,14 @@ ACCEPT_TEST(tcp_three_duplicates_resend_the_first_segment, "")
 RIG_TEST(tcp_resends_only_what_the_peer_lacks, tcp_rig(""))
 {
 	struct end e = accept_with(r, &selective);
-	struct tcp_options options = { .sack_count = 2 };
+	struct tcp_options options = { .sack_count = 2,
+				       .sacks = { { e.iss + 1 + 4 * MSS, e.iss + 1 + 8 * MSS },
+						  { e.iss + 1 + MSS, e.iss + 1 + 3 * MSS } } };
 
 	CHECK_EQ(rig_push_pattern(r, e.s, 8 * MSS), 0);
 	for (uint32_t i = 0; i < 8; i++)
 		expect(&e, TCP_ACK, 1 + i * MSS, 1, MSS);
 	/* 0 and 3 were lost */
-	options.sacks[0] = (struct tcp_range){ e.iss + 1 + 4 * MSS, e.iss + 1 + 8 * MSS };
-	options.sacks[1] = (struct tcp_range){ e.iss + 1 + MSS, e.iss + 1 + 3 * MSS };
 	say_with(&e, TCP_ACK, 1, 1, WINDOW, &options, "", 0);
 	expect(&e, TCP_ACK, 1, 1, MSS);
 	expect(&e, TCP_ACK, 1 + 3 * MSS, 1, MSS);
@@ -484,7 +484,7 @@ ACCEPT_TEST(tcp_acknowledgements_of_what_was_not_sent_are_refused, "")
 
 RIG_TEST(tcp_old_stamps_are_refused, tcp_rig("tcp.stamps=yes;"))
 {
-	struct tcp_options options = { .mss = MSS, .has_stamp = true, .stamp = 1000 };
+	struct tcp_options options = { .has_mss = true, .mss = MSS, .has_stamp = true, .stamp = 1000 };
 	struct end e = { .r = r, .port = PORT, .far_port = FAR_PORT };
 	struct taken t;
 

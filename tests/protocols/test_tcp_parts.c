@@ -28,9 +28,9 @@ options_are_same(const struct tcp_options *a, const struct tcp_options *b)
 	for (unsigned i = 0; i < a->sack_count && i < b->sack_count; i++)
 		if (a->sacks[i].begin != b->sacks[i].begin || a->sacks[i].end != b->sacks[i].end)
 			return false;
-	return a->mss == b->mss && a->has_scale == b->has_scale && a->scale == b->scale && a->may_sack == b->may_sack &&
-	       a->has_stamp == b->has_stamp && a->stamp == b->stamp && a->echo == b->echo &&
-	       a->sack_count == b->sack_count;
+	return a->has_mss == b->has_mss && a->mss == b->mss && a->has_scale == b->has_scale && a->scale == b->scale &&
+	       a->has_sack_permitted == b->has_sack_permitted && a->has_stamp == b->has_stamp && a->stamp == b->stamp &&
+	       a->echo == b->echo && a->sack_count == b->sack_count;
 }
 
 TEST(options_of_a_known_header_are_read)
@@ -42,7 +42,7 @@ TEST(options_of_a_known_header_are_read)
 
 	CHECK(parse(&options, bytes, sizeof(bytes)));
 	CHECK_EQ(options.mss, 1460);
-	CHECK(options.may_sack && options.has_scale && options.has_stamp);
+	CHECK(options.has_mss && options.has_sack_permitted && options.has_scale && options.has_stamp);
 	CHECK_EQ(options.scale, 7);
 	CHECK_EQ(options.stamp, 0x01020304);
 	CHECK_EQ(options.echo, 0x05060708);
@@ -165,15 +165,18 @@ draw_options(uint64_t *random)
 		options.echo = (uint32_t)next_random(random);
 	}
 	if (next_random(random) % 2) {
-		options.mss = (uint16_t)next_random(random);
-		options.may_sack = next_random(random) % 2;
+		options.has_mss = next_random(random) % 8 > 0;
+		options.mss = options.has_mss ? (uint16_t)next_random(random) : 0;
+		options.has_sack_permitted = next_random(random) % 2;
 		options.has_scale = next_random(random) % 2;
 		options.scale = options.has_scale ? next_random(random) % (TCP_SCALE_MAX + 1) : 0;
 		return options;
 	}
 	options.sack_count = (uint8_t)(next_random(random) % (options.has_stamp ? TCP_SACKS : TCP_SACKS + 1));
-	for (unsigned i = 0; i < options.sack_count; i++)
-		options.sacks[i] = (struct tcp_range){ (uint32_t)next_random(random), (uint32_t)next_random(random) };
+	for (unsigned i = 0; i < options.sack_count; i++) {
+		options.sacks[i].begin = (uint32_t)next_random(random);
+		options.sacks[i].end = (uint32_t)next_random(random);
+	}
 	return options;
 }
 
