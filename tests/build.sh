@@ -119,7 +119,7 @@ build_with() {
 	own="${XK_CFLAGS:-} ${CFLAGS:-}"
 	warnings='-Wextra -Werror -Wstrict-prototypes -Wmissing-prototypes -Wshadow -Wno-unused-parameter'
 	quietly build-with env "XK_CFLAGS=$warnings $own" build/xk compile "$@" -o build-with/xk
-	for name in udptest chantest icmptest logp; do # hard links: the name selects the program, also when a pair starts itself
+	for name in udptest chantest tcptest icmptest logp; do # hard links: the name selects the program, also when a pair starts itself
 		ln build-with/xk "build-with/$name"
 	done
 	ls "$with"/test_*.c >/dev/null 2>&1 || return 0

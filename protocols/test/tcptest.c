@@ -1,7 +1,7 @@
 /*
  * tcptest.c - the test protocol above TCP: streams of a pattern that the receiver checks, in one direction or both, and
- * round trips. Each instance is a server; the setting `peer` makes it a client, too: after `start` it opens
- * `connections` at once, each `times` times, one after the other.
+ * round trips. Each instance is a server. A program makes it a client (tcptest.h), or the setting `peer` does: after
+ * `start` it opens `connections` at once, each `times` times, one after the other.
  *
  * A connection begins with a request of 16 bytes, after which the pattern of each direction starts:
  *
@@ -9,30 +9,33 @@
  *	size	4	of the messages that are pushed
  *	flow	4	1 send (client to server), 2 receive, 3 both, 4 echo (the server sends back what comes)
  *
- * A side that has sent everything sends a FIN; a client whose bytes have come, and the peer's FIN, closes.
+ * A side that has sent everything sends a FIN; a client whose bytes have come, and the peer's FIN, closes. A server that
+ * gets a wrong byte resets the connection. Round trips do not wait for company (XK_TCP_SET_EAGER).
  *
  * Participants: none above; below (remote: host, port; local: port)
  * Control:      the session below answers
- * Counters:     sent and received count bytes of the pattern; wrong, those that differ from it; finished and failed, a
- *               client's connections; rtt_... describe round trips (flow=echo)
+ * Counters:     messages counts what TCP has handed up; sent and received, bytes of the pattern; wrong, those that
+ *               differ from it; finished and failed, a client's connections; rtt_... describe the run that `peer` started
  * Not done:     several servers in one run
  * Graph:        tcptest -> tcp
  */
+#include "protocols/test/tcptest.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/queue.h>
 
 #include "protocols/tcp/tcp.h"
+#include "protocols/test/client_private.h"
 #include "xkernel/bytes.h"
-#include "xkernel/protocol.h"
 #include "xkernel/trace.h"
 
-enum { TCPTEST_REQUEST = 16, TCPTEST_SIZE_MAX = XK_MSG_MAX };
+enum { TCPTEST_REQUEST = 16 };
 
-enum tcptest_flow { TCPTEST_SEND = 1, TCPTEST_RECEIVE, TCPTEST_BOTH, TCPTEST_ECHO };
 static const char *const tcptest_flows[] = { "send", "receive", "both", "echo", NULL };
 
 #define TCPTEST_COUNTERS(C)                                                                                            \
+	C(TCPTEST_MESSAGES, "messages")                                                                                \
 	C(TCPTEST_ACCEPTED, "accepted")                                                                                \
 	C(TCPTEST_FINISHED, "finished")                                                                                \
 	C(TCPTEST_FAILED, "failed")                                                                                    \
@@ -49,7 +52,7 @@ TAILQ_HEAD(tcptest_connections, tcptest_connection);
 struct tcptest {
 	struct xk_protocol protocol;
 	/* settings */
-	uint64_t port, bytes, size, connections, times, start_ns, timeout_ns;
+	uint64_t port, bytes, size, connections, times, start_ns, silence_ns;
 	uint32_t peer;
 	unsigned flow; /* position in tcptest_flows */
 	bool serve, strict;
@@ -58,8 +61,12 @@ struct tcptest {
 	struct xk_map map; /* connections by the session below */
 	struct xk_lock lock;
 	struct tcptest_connections all; /* oldest first: in each run, they are closed in the same order */
-	_Atomic uint64_t left, trips, trips_ns;
-	_Atomic bool has_failed;
+	struct client_trips trips;      /* of the run that `peer` starts */
+	_Atomic bool runs;
+	/* of a run; changed under `lock`, which is held while `record` is called */
+	struct xk_tcptest_run run; /* rounds == 0: bytes and times are those of the settings */
+	struct xk_tcptest_result result;
+	unsigned callers, next; /* shepherds that have not finished; the number of the next one */
 };
 
 /* A connection, as its user sees it. A reference for the session's hlp, and one for each shepherd that uses it. */
@@ -75,7 +82,8 @@ struct tcptest_connection {
 	bool is_client, has_request, has_ended;
 	uint8_t request[TCPTEST_REQUEST];
 	uint64_t requested; /* bytes of the request that have come */
-	uint64_t bytes, size, received, sent;
+	uint64_t bytes, size, received, sent, wrong;
+	uint64_t begun_ns; /* of a client: when the message at hand began */
 };
 
 /* ---- the pattern ---- */
@@ -138,9 +146,9 @@ tcptest_release(struct tcptest_connection *c)
 	xk_retire(c->tcptest->protocol.kernel, &c->retired, tcptest_free);
 }
 
-/* Makes the connection of a session, and takes a reference on that. NULL: no memory. */
+/* Makes the connection of a session, whose reference it takes over. bytes: a client's. NULL: no memory. */
 static struct tcptest_connection *
-tcptest_new(struct tcptest *tcptest, struct xk_session *session, bool is_client)
+tcptest_new(struct tcptest *tcptest, struct xk_session *session, bool is_client, uint64_t bytes)
 {
 	struct tcptest_connection *c = calloc(1, sizeof(*c));
 
@@ -150,9 +158,12 @@ tcptest_new(struct tcptest *tcptest, struct xk_session *session, bool is_client)
 	c->session = session;
 	c->is_client = is_client;
 	c->references = 1;
-	c->size = tcptest->size;
-	c->bytes = tcptest->bytes;
-	c->flow = tcptest->flow + 1;
+	c->bytes = bytes;
+	if (is_client) {
+		c->size = tcptest->run.size;
+		c->flow = tcptest->run.flow;
+		c->begun_ns = xk_now_ns(&tcptest->protocol);
+	}
 	xk_lock_init(&c->lock, &tcptest->protocol);
 	xk_semaphore_init(&c->progress, &tcptest->protocol, 0);
 	if (xk_map_bind(&tcptest->map, &c->binding, (struct xk_key){ (uintptr_t)session, 0 }, c) != 0) {
@@ -174,17 +185,34 @@ tcptest_find(struct tcptest *tcptest, struct xk_session *session)
 static bool
 tcptest_sends(const struct tcptest_connection *c)
 {
-	return c->flow == TCPTEST_BOTH || c->flow == (c->is_client ? TCPTEST_SEND : TCPTEST_RECEIVE);
+	return c->flow == XK_TCPTEST_BOTH || c->flow == (c->is_client ? XK_TCPTEST_SEND : XK_TCPTEST_RECEIVE);
 }
 
 /* Returns how many bytes the connection is to receive. */
 static uint64_t
 tcptest_expects(const struct tcptest_connection *c)
 {
-	bool receives = c->flow == TCPTEST_BOTH || c->flow == TCPTEST_ECHO ||
-			c->flow == (c->is_client ? TCPTEST_RECEIVE : TCPTEST_SEND);
+	bool receives = c->flow == XK_TCPTEST_BOTH || c->flow == XK_TCPTEST_ECHO ||
+			c->flow == (c->is_client ? XK_TCPTEST_RECEIVE : XK_TCPTEST_SEND);
 
 	return receives ? c->bytes : 0;
+}
+
+/* Notes messages of a client's run, which have been echoed, sent or received since the last. */
+static void
+tcptest_record(struct tcptest_connection *c, uint64_t messages)
+{
+	struct tcptest *tcptest = c->tcptest;
+	uint64_t now_ns = xk_now_ns(&tcptest->protocol), ns = now_ns - c->begun_ns;
+
+	if (messages == 0)
+		return;
+	c->begun_ns = now_ns;
+	xk_lock(&tcptest->lock);
+	tcptest->result.rounds += messages;
+	for (uint64_t i = 0; i < messages && tcptest->run.record != NULL; i++)
+		tcptest->run.record(tcptest->run.argument, ns / messages);
+	xk_unlock(&tcptest->lock);
 }
 
 /* Sends the stream, and its end. Returns 0 or -errno. */
@@ -208,6 +236,8 @@ tcptest_send_stream(struct tcptest_connection *c)
 			err = xk_delay(&c->tcptest->protocol, 1000);
 		} else if (err == 0) {
 			xk_count_by(&c->tcptest->protocol, TCPTEST_SENT, len);
+			if (c->is_client && c->flow == XK_TCPTEST_SEND)
+				tcptest_record(c, 1);
 		}
 	}
 	if (err == 0)
@@ -237,7 +267,7 @@ tcptest_open_done(struct xk_protocol *self, struct xk_protocol *llp, struct xk_s
 	(void)hlp_type;
 	if (!xk_duplicate(session))
 		return -ECONNABORTED;
-	c = tcptest_new((struct tcptest *)self, session, false);
+	c = tcptest_new((struct tcptest *)self, session, false, 0);
 	if (c == NULL) {
 		xk_close(session);
 		return -ENOMEM;
@@ -266,16 +296,19 @@ tcptest_take_request(struct tcptest_connection *c, struct xk_msg **m)
 	c->bytes = xk_get64(c->request);
 	c->size = xk_get32(c->request + 8);
 	c->flow = xk_get32(c->request + 12);
-	return c->size > 0 && c->size <= TCPTEST_SIZE_MAX && c->flow >= TCPTEST_SEND && c->flow <= TCPTEST_ECHO;
+	return c->size > 0 && c->size <= XK_TCPTEST_MAX && c->flow >= XK_TCPTEST_SEND && c->flow <= XK_TCPTEST_ECHO;
 }
 
 /* The request has come: begins to send, if that is wanted. */
 static int
 tcptest_begin_serving(struct tcptest_connection *c)
 {
+	const bool eager = true;
 	int err;
 
-	if (c->flow == TCPTEST_SEND || c->flow == TCPTEST_ECHO)
+	if (c->flow == XK_TCPTEST_ECHO)
+		return xk_control(c->session, XK_TCP_SET_EAGER, &eager);
+	if (c->flow == XK_TCPTEST_SEND)
 		return 0;
 	xk_lock(&c->lock);
 	c->references++;
@@ -293,8 +326,9 @@ tcptest_demux(struct xk_protocol *self, struct xk_session *session, struct xk_ms
 {
 	struct tcptest *tcptest = (struct tcptest *)self;
 	struct tcptest_connection *c = tcptest_find(tcptest, session);
-	uint64_t len, place;
+	uint64_t len, place, wrong;
 
+	xk_count(self, TCPTEST_MESSAGES);
 	if (c == NULL) {
 		xk_drop(self, m, XK_DROP_NO_SESSION);
 		return;
@@ -310,13 +344,19 @@ tcptest_demux(struct xk_protocol *self, struct xk_session *session, struct xk_ms
 	len = xk_msg_len(m);
 	place = c->received; /* TCP hands one message up at a time */
 	xk_count_by(self, TCPTEST_RECEIVED, len);
-	xk_count_by(self, TCPTEST_WRONG, tcptest_count_wrong(m, place, !c->is_client || c->flow == TCPTEST_ECHO));
+	wrong = tcptest_count_wrong(m, place, !c->is_client || c->flow == XK_TCPTEST_ECHO);
+	xk_count_by(self, TCPTEST_WRONG, wrong);
+	if (c->is_client && c->flow != XK_TCPTEST_ECHO)
+		tcptest_record(c, (place + len) / c->size - place / c->size);
 	xk_lock(&c->lock);
 	c->received += len;
+	c->wrong += wrong;
 	xk_unlock(&c->lock);
 	if (c->is_client)
 		xk_semaphore_signal(&c->progress);
-	if (!c->is_client && c->flow == TCPTEST_ECHO && len > 0)
+	else if (wrong > 0)
+		xk_control(session, XK_TCP_ABORT, NULL);
+	if (!c->is_client && c->flow == XK_TCPTEST_ECHO && len > 0)
 		xk_push(session, m);
 	else
 		xk_msg_free(m);
@@ -374,7 +414,7 @@ tcptest_await(struct tcptest_connection *c, uint64_t bytes, bool until_end)
 		xk_unlock(&c->lock);
 		if (is_there || is_over)
 			return is_there ? 0 : -ECONNRESET;
-		err = xk_semaphore_wait(&c->progress, c->tcptest->timeout_ns / 1000);
+		err = xk_semaphore_wait(&c->progress, c->tcptest->silence_ns / 1000);
 	}
 	return err;
 }
@@ -388,15 +428,16 @@ tcptest_trips(struct tcptest_connection *c)
 
 	while (err == 0 && c->sent < c->bytes) {
 		uint64_t len = c->bytes - c->sent < c->size ? c->bytes - c->sent : c->size;
-		uint64_t begun_ns = xk_now_ns(&tcptest->protocol);
 		struct xk_msg *m = tcptest_message(tcptest, c->sent, len, true);
 
+		if (!tcptest->run.is_short)
+			c->begun_ns = xk_now_ns(&tcptest->protocol);
 		c->sent += len;
 		err = m == NULL ? -ENOBUFS : xk_push(c->session, m);
 		if (err == 0)
 			err = tcptest_await(c, c->sent, false);
-		tcptest->trips++;
-		tcptest->trips_ns += xk_now_ns(&tcptest->protocol) - begun_ns;
+		if (err == 0 && !tcptest->run.is_short)
+			tcptest_record(c, 1);
 		xk_count_by(&tcptest->protocol, TCPTEST_SENT, len);
 	}
 	if (err == 0)
@@ -421,77 +462,189 @@ tcptest_await_acknowledgement(struct tcptest_connection *c)
 	return err;
 }
 
-/* Opens a connection, uses it and closes it. Returns 0 or -errno. */
+/* Uses a connection. Returns 0 or -errno. */
 static int
-tcptest_use(struct tcptest *tcptest)
+tcptest_use(struct tcptest_connection *c)
 {
-	struct xk_protocol *self = &tcptest->protocol;
-	struct xk_participants participants = { .remote = { 2, { tcptest->peer, tcptest->port } } };
-	struct tcptest_connection *c;
-	struct xk_session *session;
-	int err = xk_open(self, self, xk_lower(self, 0), &participants, &session);
+	const bool eager = true;
+	int err = c->flow == XK_TCPTEST_ECHO ? xk_control(c->session, XK_TCP_SET_EAGER, &eager) : 0;
 
-	if (err != 0)
-		return err;
-	c = tcptest_new(tcptest, session, true);
-	if (c == NULL) {
-		xk_close(session);
-		return -ENOMEM;
-	}
-	err = tcptest_send_request(c);
-	if (err == 0 && c->flow == TCPTEST_ECHO)
+	if (err == 0)
+		err = tcptest_send_request(c);
+	if (err == 0 && c->flow == XK_TCPTEST_ECHO)
 		err = tcptest_trips(c);
 	else if (err == 0)
-		err = tcptest_sends(c) ? tcptest_send_stream(c) : xk_control(session, XK_TCP_END, NULL);
+		err = tcptest_sends(c) ? tcptest_send_stream(c) : xk_control(c->session, XK_TCP_END, NULL);
 	if (err == 0)
 		err = tcptest_await(c, tcptest_expects(c), true);
 	if (err == 0)
 		err = tcptest_await_acknowledgement(c);
+	return err == 0 && c->wrong > 0 ? -EBADMSG : err;
+}
+
+/* Opens a connection for so many bytes, uses it and closes it. Returns 0 or -errno. */
+static int
+tcptest_connect(struct tcptest *tcptest, uint64_t bytes)
+{
+	struct xk_protocol *self = &tcptest->protocol;
+	uint64_t begun_ns = xk_now_ns(self), patience_ns = tcptest->run.rounds > 0 ? tcptest->silence_ns : 0;
+	struct tcptest_connection *c;
+	struct xk_session *session;
+	uint32_t max_packet = XK_TCPTEST_MAX;
+	int err = client_open(self, tcptest->run.host, (uint16_t)tcptest->port, patience_ns, &session);
+
+	if (err != 0)
+		return err;
+	c = tcptest_new(tcptest, session, true, bytes);
+	if (c == NULL) {
+		xk_close(session);
+		return -ENOMEM;
+	}
+	err = client_check_size(session, tcptest->run.size, XK_TCPTEST_MAX, &max_packet);
+	if (err == 0)
+		err = tcptest_use(c);
+	if (err == 0 && tcptest->run.is_short) {
+		c->begun_ns = begun_ns;
+		tcptest_record(c, 1);
+	}
+	xk_lock(&tcptest->lock);
+	tcptest->result.max_packet = max_packet;
+	tcptest->result.bad += c->wrong;
+	xk_unlock(&tcptest->lock);
 	tcptest_release(c);
 	return err;
 }
 
-/* A client's shepherd. */
+/* ---- runs ---- */
+
+/* Ends the run for `count` shepherds, which have finished or never begun, with this error. The last one reports. */
+static void
+tcptest_end(struct tcptest *tcptest, unsigned count, int err)
+{
+	struct xk_tcptest_result result;
+	struct xk_tcptest_run run;
+	bool is_last;
+
+	xk_lock(&tcptest->lock);
+	if (tcptest->result.error == 0)
+		tcptest->result.error = err;
+	tcptest->callers -= count;
+	is_last = tcptest->callers == 0;
+	result = tcptest->result;
+	run = tcptest->run;
+	xk_unlock(&tcptest->lock);
+	if (!is_last)
+		return;
+	atomic_store_explicit(&tcptest->runs, false, memory_order_release);
+	run.finished(run.argument, &result);
+}
+
+/* A client's shepherd: carries its share of the run. */
 static void
 tcptest_run(void *argument)
 {
 	struct tcptest *tcptest = argument;
 	struct xk_protocol *self = &tcptest->protocol;
+	const struct xk_tcptest_run *run = &tcptest->run;
+	uint64_t rounds = run->rounds / run->connections, times = tcptest->times, bytes = tcptest->bytes;
+	int err = 0, first = 0;
 
-	for (uint64_t i = 0; i < tcptest->times; i++) {
-		int err = tcptest_use(tcptest);
-
-		if (err == -ECANCELED)
-			return;
-		xk_count(self, err == 0 ? TCPTEST_FINISHED : TCPTEST_FAILED);
-		if (err != 0) {
-			xk_trace(self, XK_TRACE_EVENTS, "a connection has failed: %s", xk_error(-err));
-			tcptest->has_failed = true;
-		}
+	xk_lock(&tcptest->lock);
+	rounds += tcptest->next++ < run->rounds % run->connections;
+	xk_unlock(&tcptest->lock);
+	if (run->rounds > 0) {
+		times = run->is_short ? rounds : rounds > 0;
+		bytes = run->is_short ? run->size : rounds * run->size;
 	}
-	if (--tcptest->left > 0)
+	for (uint64_t i = 0; i < times && err != -ECANCELED && (first == 0 || run->rounds == 0); i++) {
+		err = tcptest_connect(tcptest, bytes);
+		first = first == 0 ? err : first;
+		if (err == -ECANCELED)
+			break;
+		xk_count(self, err == 0 ? TCPTEST_FINISHED : TCPTEST_FAILED);
+		if (err == 0)
+			continue;
+		xk_trace(self, XK_TRACE_EVENTS, "a connection has failed: %s", xk_error(err));
+		xk_lock(&tcptest->lock);
+		tcptest->result.failed++;
+		xk_unlock(&tcptest->lock);
+	}
+	tcptest_end(tcptest, 1, err == -ECANCELED ? err : first);
+}
+
+/* Starts a run: tcptest->run is valid. Returns 0, or -errno if no shepherd could be started. */
+static int
+tcptest_start(struct tcptest *tcptest, const struct xk_tcptest_run *run)
+{
+	struct xk_protocol *self = &tcptest->protocol;
+	unsigned started = 0;
+	int err = 0;
+
+	if (atomic_exchange_explicit(&tcptest->runs, true, memory_order_acq_rel))
+		return -EBUSY;
+	tcptest->run = *run;
+	tcptest->result = (struct xk_tcptest_result){ .error = 0 };
+	tcptest->callers = run->connections;
+	tcptest->next = 0;
+	for (; started < run->connections && err == 0; started += err == 0)
+		err = xk_thread_start(self->kernel, self->name, tcptest_run, tcptest);
+	if (started == 0)
+		atomic_store_explicit(&tcptest->runs, false, memory_order_release);
+	else if (err != 0)
+		tcptest_end(tcptest, run->connections - started, err);
+	return started == 0 ? err : 0;
+}
+
+int
+xk_tcptest_start(struct xk_protocol *tcptest, const struct xk_tcptest_run *run)
+{
+	if (run->size == 0 || run->size > XK_TCPTEST_MAX || run->rounds == 0 || run->finished == NULL ||
+	    run->connections == 0 || run->connections > XK_TCPTEST_CONNECTIONS || run->flow < XK_TCPTEST_SEND ||
+	    run->flow > XK_TCPTEST_ECHO || (run->is_short && run->flow != XK_TCPTEST_ECHO))
+		return -EINVAL;
+	return tcptest_start((struct tcptest *)tcptest, run);
+}
+
+static void
+tcptest_own_record(void *argument, uint64_t ns)
+{
+	client_trips_add(&((struct tcptest *)argument)->trips, ns);
+}
+
+/* The last connection of the run that `peer` started has ended. */
+static void
+tcptest_own_finished(void *argument, const struct xk_tcptest_result *result)
+{
+	struct tcptest *tcptest = argument;
+	struct xk_protocol *self = &tcptest->protocol;
+
+	if (result->error == -ECANCELED)
 		return;
-	if (tcptest->trips > 0)
-		xk_counter_set(self, TCPTEST_RTT_MEAN, tcptest->trips_ns / tcptest->trips);
+	if (tcptest->run.flow == XK_TCPTEST_ECHO)
+		xk_counter_set(self, TCPTEST_RTT_MEAN, client_trips_mean_ns(&tcptest->trips));
 	xk_trace(self, XK_TRACE_EVENTS, "finished: %llu bytes sent, %llu received",
 		 (unsigned long long)xk_counter(self, TCPTEST_SENT),
 		 (unsigned long long)xk_counter(self, TCPTEST_RECEIVED));
-	xk_host_end(self, (tcptest->strict && tcptest->has_failed) || xk_counter(self, TCPTEST_WRONG) > 0);
+	xk_host_end(self, (tcptest->strict && result->error != 0) || xk_counter(self, TCPTEST_WRONG) > 0);
 }
 
+/* Starts the run that the settings describe. If that fails (no shepherd), tries again later. */
 static void
 tcptest_begin(struct xk_event *event, void *argument)
 {
 	struct tcptest *tcptest = argument;
+	struct xk_tcptest_run run = {
+		.host = tcptest->peer,
+		.flow = (enum xk_tcptest_flow)(tcptest->flow + 1),
+		.size = (uint32_t)tcptest->size,
+		.connections = (unsigned)tcptest->connections,
+		.record = tcptest_own_record,
+		.finished = tcptest_own_finished,
+		.argument = tcptest,
+	};
 
-	(void)event;
-	tcptest->left = tcptest->connections;
-	for (uint64_t i = 0; i < tcptest->connections; i++)
-		if (xk_thread_start(tcptest->protocol.kernel, "tcptest", tcptest_run, tcptest) != 0) {
-			xk_count(&tcptest->protocol, TCPTEST_FAILED);
-			tcptest->has_failed = true;
-			tcptest->left--;
-		}
+	if (tcptest_start(tcptest, &run) != 0)
+		xk_event_schedule(event, CLIENT_RETRY_US);
 }
 
 /* ---- init and fini ---- */
@@ -564,14 +717,14 @@ static const struct xk_setting tcptest_settings[] = {
 		   .initial = "send", .choices = tcptest_flows),
 	XK_SETTING(UINT, struct tcptest, bytes, "bytes", "of each stream", .initial = "1m"),
 	XK_SETTING(UINT, struct tcptest, size, "size", "bytes of a pushed message, or of a round trip",
-		   .initial = "1460", .min = 1, .max = TCPTEST_SIZE_MAX),
+		   .initial = "1460", .min = 1, .max = XK_TCPTEST_MAX),
 	XK_SETTING(UINT, struct tcptest, connections, "connections", "of the client, at once", .initial = "1", .min = 1,
 		   .max = 100000),
 	XK_SETTING(UINT, struct tcptest, times, "times", "that each is opened and closed", .initial = "1", .min = 1,
 		   .max = UINT32_MAX),
 	XK_SETTING(TIME, struct tcptest, start_ns, "start", "time from the boot to the first connection",
 		   .initial = "0s"),
-	XK_SETTING(TIME, struct tcptest, timeout_ns, "timeout", "longest wait for bytes", .initial = "300s",
+	XK_SETTING(TIME, struct tcptest, silence_ns, "silence", "longest wait for bytes", .initial = "60s",
 		   .max = UINT64_C(3600000000000), .min = 1000),
 	XK_SETTING(BOOL, struct tcptest, strict, "strict", "whether a connection that fails is a failure of the host",
 		   .initial = "yes"),

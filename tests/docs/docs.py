@@ -77,7 +77,7 @@ EXAMPLE_PROGRAMS = {
 }
 # The release build: faster than the sanitizer build, which the system tests use.
 FAST = os.path.join(ROOT, "build")
-PROGRAMS = ("xk", "udptest", "chantest", "icmptest", "logp")
+PROGRAMS = ("xk", "udptest", "chantest", "tcptest", "icmptest", "logp")
 LIMIT_S = 600  # a bound for commands that hang, not for slow ones on a busy machine
 
 
@@ -373,7 +373,7 @@ def settings_in(path):
 
 
 def check_tables(directory):
-    for program in ("udptest", "chantest", "logp", "xk bench echo", "xk bench call", "xk bench handoff",
+    for program in ("udptest", "chantest", "tcptest", "logp", "xk bench echo", "xk bench call", "xk bench handoff",
                     "xk bench message"):
         check_names("docs/measuring.md", f"option of {program}", options_of(directory, program))
     for command in ("build/udptest --link sim --rounds 10 --json -", "build/logp --link sim --repeats 1 --json -"):

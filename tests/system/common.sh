@@ -281,6 +281,11 @@ calls_are() {
 	python3 "$root/tests/system/documents.py" calls "$@" || failures=$((failures + 1))
 }
 
+# streams_are NAME FILE ROUNDS RUNS [EXPRESSION]: the same for tcptest.
+streams_are() {
+	python3 "$root/tests/system/documents.py" streams "$@" || failures=$((failures + 1))
+}
+
 # document NAME FILE EXPRESSION: checks an expression of a document (documents.py).
 document() {
 	python3 "$root/tests/system/documents.py" one "$@" || failures=$((failures + 1))

@@ -1,9 +1,11 @@
-"""documents.py - checks the JSON that udptest and chantest write; called by common.sh.
+"""documents.py - checks the JSON that udptest, chantest and tcptest write; called by common.sh.
 
 documents.py runs NAME FILE ROUNDS RUNS [EXPRESSION]
     checks that there are RUNS runs, each with the properties of a successful run, and EXPRESSION for each (r).
 documents.py calls NAME FILE ROUNDS RUNS [EXPRESSION]
     the same for chantest.
+documents.py streams NAME FILE ROUNDS RUNS [EXPRESSION]
+    the same for tcptest.
 documents.py one NAME FILE EXPRESSION
     checks EXPRESSION of the document (d; for a lone server also s, its counts, and drops, with 0 for missing ones).
 Prints one line; exits 1 if a check fails.
@@ -100,6 +102,26 @@ def wrong_in_calls(r, rounds, has_budget):
         yield f"handoffs {r['handoffs']}"
 
 
+def wrong_in_streams(r, rounds, has_budget):
+    """A message may come in pieces, or several as one; what drops at an end of a connection, or again, is no fault."""
+    for key in COUNTS:
+        if type(r[key]) is not int or r[key] < 0:
+            yield f"{key} is {r[key]!r}"
+    if r["rounds"] != rounds or r["lost"] != 0 or r["bad"] != 0:
+        yield f"rounds {r['rounds']}, lost {r['lost']}, bad {r['bad']}"
+    strange = {drop for drop in r["drops"] if not drop.startswith("tcp.")}
+    if strange or {"tcp.bad_offset", "tcp.bad_options", "tcp.bad_checksum", "tcp.no_room"} & set(r["drops"]):
+        yield f"drops {r['drops']}"
+    ends = 1 if isinstance(r["context_switches"], dict) and r["context_switches"]["server"] is None else 2
+    trips = rounds if r["flow"] in ("echo", "short") else 0
+    if r["messages"] < max(ends * trips, ends - 1) or r["fragments"] < r["messages"]:
+        yield f"{r['messages']} messages, {r['fragments']} fragments"
+    if r["mode"] == "regular" and any(r["handoffs"].values()) or r["handoffs"]["time"] != 0:
+        yield f"handoffs {r['handoffs']}"
+    if ends == 2 and r["mode"] == "ipp" and r["handoff"] == "both" and r["handoffs"]["explicit"] < trips:
+        yield f"handoffs {r['handoffs']}"
+
+
 def wrong_in_document(d, rounds, count, expression, wrong_in=wrong_in_run):
     for key in ("program", "graph", "link", "driver", "machine"):
         if key not in d:
@@ -115,6 +137,9 @@ def wrong_in_document(d, rounds, count, expression, wrong_in=wrong_in_run):
             yield f"{r['mode']}, {r['handoff']}, {r['threads']} threads, {r['size']} bytes: {what}"
 
 
+WRONG_IN = {"runs": wrong_in_run, "calls": wrong_in_calls, "streams": wrong_in_streams}
+
+
 def figures(expression, found):
     """Returns the values that the expression names, of the object or objects found, in one readable line."""
     keys = re.findall(r"\w+", expression)
@@ -126,9 +151,9 @@ def main(kind, name, file, *more):
     try:
         with open(file, encoding="utf-8") as stream:
             d = json.load(stream)
-        if kind in ("runs", "calls"):
+        if kind in WRONG_IN:
             wrong = list(wrong_in_document(d, int(more[0]), int(more[1]), more[2] if len(more) > 2 else None,
-                                           wrong_in_run if kind == "runs" else wrong_in_calls))
+                                           WRONG_IN[kind]))
         else:
             server = d.get("server")
             drops = collections.Counter(server["drops"]) if server is not None else None

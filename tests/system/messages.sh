@@ -184,7 +184,7 @@ fi
 
 # ---- versions -----------------------------------------------------------------------------------------------------------
 
-for program in xk udptest chantest icmptest logp 'xk check' 'xk run'; do
+for program in xk udptest chantest tcptest icmptest logp 'xk check' 'xk run'; do
 	# shellcheck disable=SC2086 # a program and its word
 	run 20 $build/$program --version
 	check "$program --version" "status $status: $(cat "$work/out")" \

@@ -41,7 +41,7 @@ struct pair_setup {
 /* A block of round trips, run by the client. */
 struct pair_block {
 	uint32_t host; /* the server */
-	uint32_t size, channels, copies;
+	uint32_t size, channels, copies, flow;
 	uint64_t rounds;
 	struct xk_logptest_loop loop; /* for logp */
 };

@@ -1,7 +1,7 @@
 /*
  * program.c - main of the programs that `xk compile` makes.
  *
- * With a graph inside, it is udptest, chantest, icmptest, logp or a command of xk: its first argument selects one or,
+ * With a graph inside, it is udptest, chantest, tcptest, icmptest, logp or a command of xk: its first argument selects one or,
  * if options come first, as when a pair starts itself, its own name does. Without a graph, its own name selects one;
  * any other name is xk.
  */
@@ -23,10 +23,8 @@ static const struct {
 	const char *name;
 	int (*run)(int argc, char **argv);
 } program_programs[] = {
-	{ "udptest", udptest_main },
-	{ "chantest", chantest_main },
-	{ "icmptest", icmptest_main },
-	{ "logp", logp_main },
+	{ "udptest", udptest_main },   { "chantest", chantest_main }, { "tcptest", tcptest_main },
+	{ "icmptest", icmptest_main }, { "logp", logp_main },
 };
 
 /* Commands of xk whose operand is a graph: by default the one inside. */
@@ -36,7 +34,7 @@ static int
 program_help(void)
 {
 	printf("usage: PROGRAM COMMAND ...\n\n%s and its protocols, as a program. Its commands are udptest, chantest, "
-	       "icmptest, logp\n"
+	       "tcptest,\nicmptest, logp "
 	       "and those of xk; you need not name its graph.\n\n",
 	       xk_program_graph->file);
 	return xk_main(2, (char *[]){ "xk", "--help", NULL });

@@ -28,14 +28,14 @@ roundtrip_digit(const struct options_numbers *list, size_t *number)
 }
 
 /*
- * Plans each size with each number of channels, and for these each choice of copies, mode, number of threads and
- * handoff.
+ * Plans each flow and size with each number of channels, and for these each choice of copies, mode, number of threads
+ * and handoff.
  */
 static bool
 roundtrip_plan(struct roundtrip_job *job)
 {
 	const struct roundtrip_options *o = job->options;
-	size_t configurations = (size_t)o->sizes.count * o->channels.count;
+	size_t configurations = (size_t)o->flows.count * o->sizes.count * o->channels.count;
 	size_t most = configurations * o->copies.count * o->modes.count * o->threads.count * o->handoffs.count;
 
 	job->runs = calloc(most, sizeof(*job->runs));
@@ -51,6 +51,7 @@ roundtrip_plan(struct roundtrip_job *job)
 		run->copies = roundtrip_digit(&o->copies, &number);
 		run->channels = roundtrip_digit(&o->channels, &number);
 		run->size = roundtrip_digit(&o->sizes, &number);
+		run->flow = roundtrip_digit(&o->flows, &number);
 		histogram_init(&run->rtt);
 		/* a regular mode has no handoffs */
 		if (run->setup.mode != XK_REGULAR || i % o->handoffs.count == 0)

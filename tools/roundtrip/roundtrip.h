@@ -1,5 +1,5 @@
 /*
- * roundtrip.h - programs that measure with a test protocol in a pair of hosts: udptest, chantest and logp. They differ
+ * roundtrip.h - programs that measure with a test protocol in a pair of hosts: udptest, chantest, tcptest, logp. They differ
  * in a struct roundtrip_test; the rest of this file is shared by the files of the measurement. Main thread only, except
  * where noted.
  */
@@ -24,10 +24,12 @@ struct roundtrip_test {
 	/* defaults of --rounds and --size */
 	uint64_t rounds;
 	struct options_numbers sizes;
-	const char *graph;   /* the default, in graphs/ */
-	const char *message; /* name of the unit delivered once in each direction: "datagram" */
-	const char *answer;  /* "echo" */
-	bool has_channels;
+	const char *graph;        /* the default, in graphs/ */
+	const char *message;      /* name of the unit delivered once in each direction: "datagram" */
+	const char *answer;       /* "echo" */
+	const char *channels;     /* what several messages are in flight on: "channels"; NULL: one at a time */
+	const char *const *flows; /* names of what is measured, up to NULL; NULL: round trips alone */
+	unsigned streams;         /* the first of flows that has no round trips */
 	/*
 	 * Starts the block at the client, which then calls roundtrip_record, roundtrip_lost and, last,
 	 * roundtrip_finished. Before the last call it sets, in end->result, error (-ETIMEDOUT, -EHOSTUNREACH,
@@ -59,7 +61,7 @@ struct roundtrip_options {
 	const char *graph, *far, *end;
 	uint32_t client;            /* the server's address; 0: not given */
 	const char *preset, *costs; /* after roundtrip_complete: NULL unless the link is simulated */
-	struct options_numbers modes, handoffs, threads, cores, sizes, channels, copies;
+	struct options_numbers modes, handoffs, threads, cores, sizes, channels, copies, flows;
 	uint64_t rounds, control, answer, seed;
 	uint64_t repeats, messages; /* for logp */
 	bool server, compiled;
@@ -116,7 +118,7 @@ void roundtrip_end_counts(void *argument, struct pair_counts *counts);
 /* One configuration and its results so far. */
 struct roundtrip_run {
 	struct pair_setup setup;
-	uint32_t size, channels, copies;
+	uint32_t size, channels, copies, flow;
 	uint64_t rounds, elapsed_ns;
 	struct histogram rtt;
 	struct pair_counts sum[PAIR_ENDS];
@@ -137,7 +139,7 @@ struct roundtrip_job {
 	struct pair_result result;
 };
 
-/* ---- roundtrip_compare.c, roundtrip_report.c: udptest and chantest compare modes ---- */
+/* ---- roundtrip_compare.c, roundtrip_report.c: udptest, chantest and tcptest compare modes ---- */
 
 int roundtrip_compare(struct roundtrip_job *job);
 void roundtrip_print(const struct roundtrip_job *job, FILE *out);

@@ -38,6 +38,7 @@ roundtrip_block(struct roundtrip_job *job, struct roundtrip_run *run, uint64_t r
 		.host = job->server,
 		.size = run->size,
 		.channels = run->channels,
+		.flow = run->flow,
 		.rounds = rounds < ROUNDTRIP_WARM_UP ? rounds : ROUNDTRIP_WARM_UP,
 	};
 	const struct pair_result *result = &job->result;

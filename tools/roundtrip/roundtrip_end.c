@@ -17,9 +17,6 @@ enum {
 	ROUNDTRIP_STUCK_S = 60, /* time without a round trip or a loss until the engine counts as stuck */
 };
 
-/* The default of the test protocols' setting `silence`. */
-#define ROUNDTRIP_SILENCE_NS UINT64_C(10000000000)
-
 void
 roundtrip_record(void *argument, uint64_t rtt_ns)
 {
@@ -70,12 +67,14 @@ roundtrip_silence_ns(const struct roundtrip_end *end)
 	const struct xk_graph *graph = end->host.graph;
 	const struct xk_graph_attribute *given = NULL;
 	int node = xk_graph_node_find(graph, end->test->name);
-	uint64_t ns = ROUNDTRIP_SILENCE_NS;
+	const struct xk_setting *setting = end->test->type->settings;
+	uint64_t ns = 0;
 
+	while (strcmp(setting->name, "silence") != 0)
+		setting++;
 	if (node >= 0)
-		given = xk_graph_attribute_find(&graph->nodes[node].attributes, "silence");
-	if (given != NULL)
-		xk_time_parse(given->value, &ns);
+		given = xk_graph_attribute_find(&graph->nodes[node].attributes, setting->name);
+	xk_time_parse(given != NULL ? given->value : setting->initial, &ns);
 	return ns + ROUNDTRIP_CHECK_NS;
 }
 
@@ -185,8 +184,10 @@ roundtrip_explain(const struct roundtrip_end *end, const struct pair_block *bloc
 			 end->max_packet, block->size);
 	else if (result->error == -EDEADLK)
 		snprintf(why, PAIR_WHY, "no more events: the engine is stuck");
-	else
+	else if (end->max_packet == 0)
 		snprintf(why, PAIR_WHY, "no session to %s: %s", host, xk_error(result->error));
+	else
+		snprintf(why, PAIR_WHY, "the session to %s has failed: %s", host, xk_error(result->error));
 	if (result->error == -ETIMEDOUT || result->error == -EHOSTUNREACH)
 		roundtrip_add_limit(why);
 }

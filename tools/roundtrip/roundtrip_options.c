@@ -1,4 +1,4 @@
-/* roundtrip_options.c - the options of udptest, chantest and logp, and their defaults. */
+/* roundtrip_options.c - the options of udptest, chantest, tcptest and logp, and their defaults. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -160,5 +160,6 @@ roundtrip_complete(struct roundtrip_options *options, const struct host_link **l
 	roundtrip_default(&options->threads, 1, 1, 0);
 	roundtrip_default(&options->channels, 1, 1, 0);
 	roundtrip_default(&options->copies, 1, 0, 0);
+	roundtrip_default(&options->flows, 1, 0, 0);
 	return 0;
 }

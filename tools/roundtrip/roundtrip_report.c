@@ -27,12 +27,16 @@ roundtrip_json_ends(struct json *json, const char *key, uint64_t client, uint64_
 void
 roundtrip_json_setup(const struct roundtrip_job *job, const struct roundtrip_run *run, struct json *json)
 {
+	const struct roundtrip_test *test = job->options->test;
+
 	json_string(json, "mode", host_modes[run->setup.mode]);
 	json_string(json, "handoff", roundtrip_handoff_names[run->setup.handoff]);
 	json_uint(json, "threads", run->setup.threads);
 	json_uint(json, "size", run->size);
-	if (job->options->test->has_channels)
-		json_uint(json, "channels", run->channels);
+	if (test->channels != NULL)
+		json_uint(json, test->channels, run->channels);
+	if (test->flows != NULL)
+		json_string(json, "flow", test->flows[run->flow]);
 }
 
 static void
@@ -48,7 +52,7 @@ roundtrip_json_run(const struct roundtrip_job *job, struct json *json, const str
 	json_uint(json, "rounds", run->rounds);
 	json_uint(json, "elapsed_ns", run->elapsed_ns);
 	histogram_json(&run->rtt, json, "rtt_ns");
-	json_string(json, "of", "full round trips");
+	json_string(json, "of", job->options->test->flows == NULL ? "full round trips" : "messages");
 	json_close(json);
 	json_uint(json, "messages", client->messages + server->messages);
 	json_uint(json, "fragments", client->frames + server->frames);
@@ -205,23 +209,40 @@ roundtrip_print_head(const struct roundtrip_job *job, const char *what, FILE *ou
 			job->machine.sanitized ? " (sanitizers: times are meaningless)" : "");
 }
 
+/* Prints the heads of the first columns: roundtrip_print_size. */
+static void
+roundtrip_print_keys(const struct roundtrip_test *test, FILE *out)
+{
+	fprintf(out, "   bytes  ");
+	if (test->channels != NULL)
+		fprintf(out, "%s ", test->channels);
+	if (test->flows != NULL)
+		fprintf(out, "flow    ");
+}
+
 static void
 roundtrip_print_columns(const struct roundtrip_test *test, FILE *out)
 {
-	fprintf(out, "%s                                  round trip, us               context switches\n",
-		test->has_channels ? "         " : "");
-	fprintf(out, "   bytes  %smode     threads handoff      median       90 %%       99 %% %*sper %s   lost%s\n",
-		test->has_channels ? "channels " : "", 10 - (int)strlen(test->message), "", test->message,
-		test->has_channels ? "   a second" : "");
+	int keys = (test->channels != NULL ? (int)strlen(test->channels) + 1 : 0) + (test->flows != NULL ? 8 : 0);
+
+	fprintf(out, "%*s                                  round trip, us               context switches\n", keys, "");
+	roundtrip_print_keys(test, out);
+	fprintf(out, "mode     threads handoff      median       90 %%       99 %% %*sper %s   lost%s%s\n",
+		10 - (int)strlen(test->message), "", test->message, test->channels != NULL ? "   a second" : "",
+		test->flows != NULL ? "      MB/s" : "");
 }
 
 /* Prints the first columns of a run's line in every table. */
 static void
 roundtrip_print_size(const struct roundtrip_job *job, const struct roundtrip_run *run, FILE *out)
 {
+	const struct roundtrip_test *test = job->options->test;
+
 	fprintf(out, "%8" PRIu32 "  ", run->size);
-	if (job->options->test->has_channels)
-		fprintf(out, "%8" PRIu32 " ", run->channels);
+	if (test->channels != NULL)
+		fprintf(out, "%*" PRIu32 " ", (int)strlen(test->channels), run->channels);
+	if (test->flows != NULL)
+		fprintf(out, "%-8s", test->flows[run->flow]);
 }
 
 void
@@ -239,13 +260,15 @@ roundtrip_print_run(const struct roundtrip_job *job, const struct roundtrip_run 
 
 	roundtrip_print_setup(job, run, out);
 	fprintf(out, " %10.2f %10.2f %10.2f %14.2f %6" PRIu64, row.us50, row.us90, row.us99, row.switches, run->lost);
-	if (job->options->test->has_channels)
+	if (job->options->test->channels != NULL)
 		fprintf(out, " %10.0f", row.rate);
+	if (job->options->test->flows != NULL)
+		fprintf(out, " %9.2f", row.rate * run->size / 1e6);
 	fputc('\n', out);
 }
 
 /*
- * Returns the regular run to compare with run, of IPP: of the same size, channels and threads. Returns NULL if run is
+ * Returns the regular run to compare with run, of IPP: of the same flow, size, channels and threads. Returns NULL if run is
  * regular itself, or one of the two was not measured.
  */
 static const struct roundtrip_run *
@@ -255,10 +278,17 @@ roundtrip_regular_of(const struct roundtrip_job *job, const struct roundtrip_run
 		const struct roundtrip_run *other = &job->runs[i];
 
 		if (other->setup.mode == XK_REGULAR && other->size == run->size && other->channels == run->channels &&
-		    other->setup.threads == run->setup.threads)
+		    other->flow == run->flow && other->setup.threads == run->setup.threads)
 			return other->rounds > 0 ? other : NULL;
 	}
 	return NULL;
+}
+
+/* Returns whether the times of run are those of messages that somebody waits for. */
+static bool
+roundtrip_has_trips(const struct roundtrip_job *job, const struct roundtrip_run *run)
+{
+	return job->options->test->flows == NULL || run->flow < job->options->test->streams;
 }
 
 /* Prints the savings of IPP. Returns true if anything was compared. */
@@ -271,14 +301,14 @@ roundtrip_print_savings(const struct roundtrip_job *job, FILE *out)
 		const struct roundtrip_run *run = &job->runs[i], *regular = roundtrip_regular_of(job, run);
 		struct roundtrip_row ipp, old;
 
-		if (regular == NULL)
+		if (regular == NULL || !roundtrip_has_trips(job, run))
 			continue;
-		if (!begun)
-			fprintf(out,
-				"\nWhat IPP saved: median round trip, us; context switches per %s delivered\n\n"
-				"   bytes  %sthreads handoff     regular        ipp        saved          switches "
-				"fewer\n",
-				job->options->test->message, job->options->test->has_channels ? "channels " : "");
+		if (!begun) {
+			fprintf(out, "\nWhat IPP saved: median round trip, us; context switches per %s delivered\n\n",
+				job->options->test->message);
+			roundtrip_print_keys(job->options->test, out);
+			fprintf(out, "threads handoff     regular        ipp        saved          switches fewer\n");
+		}
 		begun = true;
 		ipp = roundtrip_row(run);
 		old = roundtrip_row(regular);
@@ -294,7 +324,8 @@ roundtrip_print_savings(const struct roundtrip_job *job, FILE *out)
 static void
 roundtrip_print_losses(const struct roundtrip_job *job, FILE *out)
 {
-	bool has_channels = job->options->test->has_channels, begun = false;
+	const struct roundtrip_test *test = job->options->test;
+	bool begun = false;
 
 	for (unsigned i = 0; i < job->run_count; i++) {
 		const struct roundtrip_run *run = &job->runs[i], *regular = roundtrip_regular_of(job, run);
@@ -305,16 +336,19 @@ roundtrip_print_losses(const struct roundtrip_job *job, FILE *out)
 			continue;
 		ipp = roundtrip_row(run);
 		old = roundtrip_row(regular);
-		is_later = ipp.us99 - old.us99 >= 0.01;
-		is_slower = has_channels && old.rate - ipp.rate >= 1;
+		is_later = roundtrip_has_trips(job, run) && ipp.us99 - old.us99 >= 0.01;
+		is_slower = test->channels != NULL && old.rate - ipp.rate >= 1;
 		if (!is_later && !is_slower)
 			continue;
 		if (!begun)
 			fprintf(out, "\nWarning: IPP lost at the 99 %% or in the rate:\n");
 		begun = true;
 		fprintf(out, "  %" PRIu32 " byte%s, ", run->size, run->size == 1 ? "" : "s");
-		if (has_channels)
-			fprintf(out, "%" PRIu32 " channel%s, ", run->channels, run->channels == 1 ? "" : "s");
+		if (test->channels != NULL)
+			fprintf(out, "%" PRIu32 " %.*s, ", run->channels,
+				(int)strlen(test->channels) - (run->channels == 1), test->channels);
+		if (test->flows != NULL)
+			fprintf(out, "%s, ", test->flows[run->flow]);
 		fprintf(out, "%" PRIu32 " thread%s, handoff %s:", run->setup.threads,
 			run->setup.threads == 1 ? "" : "s", roundtrip_handoff_text(run));
 		if (is_later)

@@ -1,8 +1,12 @@
 /*
- * roundtrip_tests.c - the programs udptest and chantest, by their protocols: udptest's client sends its next request
- * from demux; on each of chantest's channels, a shepherd calls and waits for the reply, one call after the other.
+ * roundtrip_tests.c - the programs udptest, chantest and tcptest, by their protocols: udptest's client sends its next
+ * request from demux; on each of chantest's channels, a shepherd calls and waits for the reply, one call after the
+ * other; so does one for each of tcptest's connections, or sends and receives streams.
  */
+#include <string.h>
+
 #include "protocols/test/chantest.h"
+#include "protocols/test/tcptest.h"
 #include "protocols/test/udptest.h"
 #include "tools/roundtrip/programs.h"
 #include "tools/roundtrip/roundtrip.h"
@@ -149,8 +153,93 @@ chantest_main(int argc, char **argv)
 		.graph = "chantest.dot",
 		.message = "message",
 		.answer = "reply",
-		.has_channels = true,
+		.channels = "channels",
 		.start = chantest_start,
+		.measure = roundtrip_compare,
+		.print = roundtrip_print,
+		.json = roundtrip_json_runs,
+	};
+
+	return roundtrip_main(&test, argc, argv);
+}
+
+static const char *const tcptest_flows[] = { "echo", "short", "send", "receive", "both", NULL };
+
+static const struct options_option tcptest_options[] = {
+	OPTION(NUMBER, struct roundtrip_options, rounds, "rounds", "N", "messages for each size, flow and mode (10000)",
+	       .min = 1, .max = 1000000000),
+	OPTION(NUMBERS, struct roundtrip_options, sizes, "size", "N,...", "bytes of a message (1)", .min = 1,
+	       .max = XK_TCPTEST_MAX),
+	OPTION(CHOICES, struct roundtrip_options, flows, "flow", "FLOW,...",
+	       "what the connections carry (echo):\n"
+	       "echo: round trips; short: each on a connection of its own\n"
+	       "send, receive, both: streams of messages, seen from the client",
+	       .choices = tcptest_flows),
+	OPTION(NUMBERS, struct roundtrip_options, channels, "connections", "N,...", "connections at once (1)", .min = 1,
+	       .max = XK_TCPTEST_CONNECTIONS),
+	{ .name = NULL },
+};
+
+static const struct options_program tcptest_program = {
+	.name = "tcptest",
+	.usage = "[OPTION]...",
+	.about = "Measures TCP between two hosts, and checks every byte: round trips, streams, short connections.\n"
+		 "Without --server or --client both ends are started here, as two processes, and the modes are\n"
+		 "compared in short alternating blocks, each on new connections. The time of a message is that of\n"
+		 "its round trip; if it is short, from the open to the close; in a stream, since the one before.",
+	.footer = roundtrip_footer,
+	.options = tcptest_options,
+	.shared = { { roundtrip_common_options, 0 },
+		    { host_common_options, offsetof(struct roundtrip_options, common) } },
+};
+
+static void
+tcptest_finished(void *argument, const struct xk_tcptest_result *result)
+{
+	struct roundtrip_end *end = argument;
+
+	end->result->error = result->error;
+	end->result->rounds = result->rounds;
+	end->result->lost = result->failed;
+	end->result->bad = result->bad;
+	roundtrip_finished(end, result->max_packet);
+}
+
+static int
+tcptest_start(struct xk_protocol *protocol, const struct pair_block *block, struct roundtrip_end *end)
+{
+	static const enum xk_tcptest_flow flows[] = { XK_TCPTEST_ECHO, XK_TCPTEST_ECHO, XK_TCPTEST_SEND,
+						      XK_TCPTEST_RECEIVE, XK_TCPTEST_BOTH };
+	struct xk_tcptest_run run = {
+		.host = block->host,
+		.flow = flows[block->flow],
+		.is_short = strcmp(tcptest_flows[block->flow], "short") == 0,
+		.size = block->size,
+		.connections = block->channels,
+		.rounds = block->rounds,
+		.record = roundtrip_record,
+		.finished = tcptest_finished,
+		.argument = end,
+	};
+
+	return xk_tcptest_start(protocol, &run);
+}
+
+int
+tcptest_main(int argc, char **argv)
+{
+	static const struct roundtrip_test test = {
+		.program = &tcptest_program,
+		.protocol = "tcptest",
+		.rounds = 10000,
+		.sizes = { 1, { 1 } },
+		.graph = "tcptest.dot",
+		.message = "message",
+		.answer = "echo",
+		.channels = "connections",
+		.flows = tcptest_flows,
+		.streams = 2,
+		.start = tcptest_start,
 		.measure = roundtrip_compare,
 		.print = roundtrip_print,
 		.json = roundtrip_json_runs,

@@ -24,7 +24,7 @@ static const struct options_program compile_program = {
 	.usage = "[GRAPH] -o PROGRAM [--with NAME.c]...",
 	.about = "Makes a program with the graph inside, and with protocols of your own. PROGRAM --help shows what it "
 		 "can\n"
-		 "do. Without GRAPH it is an xk with these protocols; a link to it named udptest, chantest,\n"
+		 "do. Without GRAPH it is an xk with these protocols; a link to it named udptest, chantest, tcptest,\n"
 		 "icmptest or logp runs that program.\n"
 		 "Exit status 1: the graph is refused, or cannot be compiled.",
 	.options = compile_options,
