@@ -140,6 +140,8 @@ tcp_set_mss(struct tcp_connection *c)
 		c->mss = below - TCP_HEADER_LEN;
 	if (c->mss < TCP_MSS_MIN)
 		c->mss = TCP_MSS_MIN;
+	if (c->stamps)
+		c->mss -= TCP_STAMP_LEN;
 }
 
 void

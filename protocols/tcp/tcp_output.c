@@ -51,7 +51,7 @@ output_longest(const struct tcp_connection *c)
 {
 	unsigned ranges = output_ranges(c);
 
-	return c->mss - (c->stamps ? 12 : 0) - (ranges > 0 ? 4 + 8 * ranges : 0);
+	return c->mss - (ranges > 0 ? 4 + 8 * ranges : 0);
 }
 
 static void
@@ -229,11 +229,13 @@ output_data(struct tcp_connection *c, uint32_t sequence, uint32_t len, bool with
 	return m;
 }
 
-/* Returns whether a segment of len bytes may be sent before its time: it would be silly (RFC 9293, 3.8.6.2.1). */
+/* Returns whether a segment of len of the `left` bytes may be sent: others would be silly (RFC 9293, 3.8.6.2.1). */
 static bool
-output_is_worth(const struct tcp_connection *c, uint32_t len, uint32_t left, bool with_fin)
+output_is_worth(const struct tcp_connection *c, uint32_t len, uint32_t left, bool is_cut, bool with_fin)
 {
-	if (len == output_longest(c) || with_fin || tcp_before(c->snd_nxt, c->snd_max))
+	if (len == output_longest(c) || with_fin)
+		return true;
+	if (tcp_before(c->snd_nxt, c->snd_max) && (!is_cut || c->snd_nxt == c->snd_una)) /* again, after a timeout */
 		return true;
 	if (len == left && (c->eager || c->snd_una == c->snd_max)) /* the last; RFC 896 */
 		return true;
@@ -268,7 +270,7 @@ output_next_data(struct tcp_connection *c, uint64_t now_ns)
 	with_fin = c->ends && len == left && c->snd_nxt + len == c->snd_end && used + len < window;
 	if (len == 0 && !with_fin)
 		return NULL;
-	if (!output_is_worth(c, len, left, with_fin))
+	if (!output_is_worth(c, len, left, used + len == window, with_fin))
 		return NULL;
 	m = output_data(c, c->snd_nxt, len, with_fin, now_ns);
 	if (m != NULL)

@@ -89,6 +89,7 @@ XK_COUNTERS(tcp, TCP_COUNTERS);
 enum {
 	TCP_HEADER_LEN = XK_HEADER_LEN(tcp),
 	TCP_OPTIONS_MAX = XK_OPTIONS_MAX,
+	TCP_STAMP_LEN = 12,    /* of the option with its padding */
 	TCP_MSS_DEFAULT = 536, /* of a peer that names none (RFC 9293, 3.7.1) */
 	TCP_MSS_MIN = 64,      /* less would make acknowledgements and headers the most of what is sent */
 	TCP_SCALE_MAX = 14,
@@ -199,7 +200,7 @@ struct tcp_connection {
 	uint32_t snd_end;                   /* behind the last byte that was pushed: the FIN's place */
 	uint32_t snd_wnd, snd_wl1, snd_wl2, max_window;
 	uint32_t cwnd, ssthresh;
-	uint32_t mss; /* longest payload, without options */
+	uint32_t mss; /* longest payload beside time stamps, if those are used: a full segment */
 	uint16_t peer_mss, own_mss;
 	uint8_t state; /* enum tcp_state */
 	uint8_t snd_scale, rcv_scale;
