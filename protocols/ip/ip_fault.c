@@ -234,7 +234,7 @@ ip_fault_report(struct xk_protocol *self, const struct xk_ip_fault *fault)
 {
 	const uint8_t *p = fault->quote;
 	struct xk_fault_report report = { .fault = fault->fault, .mtu = fault->mtu, .from = fault->from };
-	uint32_t mtu = 0;
+	uint32_t mtu = 0, whole = 0, was = 0;
 	struct ip_session *s;
 	struct ip_header h;
 
@@ -251,9 +251,16 @@ ip_fault_report(struct xk_protocol *self, const struct xk_ip_fault *fault)
 		return -ENOENT;
 	report.begin = p + IP_HEADER_LEN;
 	report.len = fault->len - IP_HEADER_LEN;
-	if (xk_fault_notify(&s->session, &report) == -ENOENT)
+	if (mtu != 0) { /* the protocol above may send again at once: less, then */
+		whole = mtu - IP_HEADER_LEN;
+		was = atomic_exchange_explicit(&s->session.sends.whole, whole, memory_order_relaxed);
+	}
+	if (xk_fault_notify(&s->session, &report) == -ENOENT) {
+		if (mtu != 0)
+			atomic_compare_exchange_strong(&s->session.sends.whole, &whole, was);
 		return -ENOENT;
-	if (mtu != 0 && mtu - IP_HEADER_LEN < atomic_load_explicit(&s->session.sends.whole, memory_order_relaxed))
+	}
+	if (whole < was)
 		ip_pmtu_lower((struct ip *)self, s->remote, mtu);
 	return 0;
 }

@@ -52,7 +52,7 @@ tcp_push(struct xk_session *session, struct xk_msg *m)
 		xk_room_give(&c->room, len);
 		why = XK_DROP_NO_BUFFER;
 		err = -ENOBUFS;
-	} else if (err == -EAGAIN || err == -ETIMEDOUT) {
+	} else if (c->error == 0 && (err == -EAGAIN || err == -ETIMEDOUT)) {
 		why = TCP_NO_ROOM;
 	}
 	if (err != 0) {
@@ -122,6 +122,7 @@ tcp_setup(struct xk_session *session, const void *how)
 		c->snd_wl1 = accepted->irs;
 		c->snd_wl2 = c->iss + 1;
 		c->snd_wnd = c->max_window = accepted->window << c->snd_scale;
+		c->retry.tries = accepted->tries;
 		tcp_establish(c, c->iss + 1);
 	}
 	return 0;
@@ -149,6 +150,15 @@ tcp_await_peer(struct tcp_connection *c)
 	return err;
 }
 
+/* Returns whether messages on lls go to several hosts, with which there is no connection (RFC 9293, MUST-46). */
+static bool
+tcp_is_to_all(struct xk_session *lls)
+{
+	uint64_t link = 0;
+
+	return xk_control(lls, XK_GET_PEER_LINK, &link) >= 0 && (link >> 40 & 1) != 0;
+}
+
 static int
 tcp_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
 	 struct xk_participants *participants, struct xk_session **session)
@@ -159,6 +169,10 @@ tcp_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_pr
 
 	if (err != 0)
 		return err;
+	if (tcp_is_to_all(opening.lls)) {
+		xk_close(opening.lls);
+		return -EINVAL;
+	}
 	for (unsigned tries = 0;; tries++) {
 		if (!xk_duplicate(opening.lls))
 			err = -ENOMEM;

@@ -157,6 +157,7 @@ tcp_agree(struct tcp_connection *c, const struct tcp_options *options, uint32_t 
 	c->sacks = c->sacks && options->has_sack_permitted;
 	c->stamps = c->stamps && options->has_stamp;
 	c->stamp_recent = options->stamp;
+	c->stamp_ns = xk_now_ns(c->session.protocol);
 	tcp_set_mss(c);
 }
 
@@ -164,12 +165,18 @@ void
 tcp_establish(struct tcp_connection *c, uint32_t acknowledged)
 {
 	struct xk_protocol *self = c->session.protocol;
+	const struct xk_timeouts *timeouts = &tcp_of(c)->timeouts;
+	uint64_t timeout_ns = 0;
 
 	c->state = TCP_ESTABLISHED;
 	c->is_open = true;
 	c->snd_una = acknowledged;
 	c->recover = acknowledged;
 	c->congestion->begin(c);
+	if (c->retry.tries > 0 && c->round_trip.us.mean == 0) /* a SYN was lost: 3 s instead of 1 s (RFC 6298, 5.7) */
+		timeout_ns = 3 * timeouts->first_ns;
+	if (timeout_ns > c->round_trip.timeout_ns)
+		c->round_trip.timeout_ns = timeout_ns < timeouts->max_ns ? timeout_ns : timeouts->max_ns;
 	xk_retry_begin(&c->retry, c->round_trip.timeout_ns, 0);
 	c->retry.due_ns = XK_NEVER;
 	c->sent_ns = c->heard_ns = xk_now_ns(self);

@@ -31,11 +31,14 @@ input_take_window(struct tcp_connection *c, const struct tcp_segment *segment)
 		c->max_window = c->snd_wnd;
 }
 
-/* The window is open again after probes: what was forced out is sent again, if it was not acknowledged. */
+/*
+ * The window is open again after probes, or nothing waits for it any more: what was forced out is sent again, if it was not
+ * acknowledged.
+ */
 static void
 input_end_probes(struct tcp_connection *c, uint64_t now_ns)
 {
-	if (!c->probes || c->snd_wnd == 0)
+	if (!c->probes || (c->snd_wnd == 0 && c->snd_una != c->snd_end + c->ends))
 		return;
 	c->probes = false;
 	c->snd_nxt = c->snd_una;
@@ -273,18 +276,20 @@ input_is_in_window(const struct tcp_connection *c, const struct tcp_segment *seg
 
 /* Returns whether the time stamp is older than that of what came before (RFC 7323, 5.3: PAWS). */
 static bool
-input_is_old(const struct tcp_connection *c, const struct tcp_segment *segment)
+input_is_old(const struct tcp_connection *c, const struct tcp_segment *segment, uint64_t now_ns)
 {
 	return c->stamps && segment->options.has_stamp && (segment->flags & TCP_RST) == 0 &&
-	       tcp_before(segment->options.stamp, c->stamp_recent);
+	       tcp_before(segment->options.stamp, c->stamp_recent) && now_ns - c->stamp_ns < TCP_STAMP_NS;
 }
 
 /* Takes the time stamp of an acceptable segment at the left edge (RFC 7323, 4.3). */
 static void
-input_take_stamp(struct tcp_connection *c, const struct tcp_segment *segment)
+input_take_stamp(struct tcp_connection *c, const struct tcp_segment *segment, uint64_t now_ns)
 {
-	if (c->stamps && segment->options.has_stamp && !tcp_before(c->ack_sent, segment->sequence))
-		c->stamp_recent = segment->options.stamp;
+	if (!c->stamps || !segment->options.has_stamp || tcp_before(c->ack_sent, segment->sequence))
+		return;
+	c->stamp_recent = segment->options.stamp;
+	c->stamp_ns = now_ns;
 }
 
 /* A segment of a connection whose peer has sent a SYN. Takes *m if it keeps it. Returns 0, or the reason to drop it. */
@@ -299,7 +304,7 @@ input_segment(struct tcp_connection *c, struct tcp_segment *segment, struct xk_m
 		segment->flags &= (uint8_t)~TCP_SYN;
 		segment->sequence++;
 	}
-	if (input_is_old(c, segment)) {
+	if (input_is_old(c, segment, now_ns)) {
 		input_answer(c, segment, now_ns);
 		return TCP_OLD_STAMP;
 	}
@@ -328,7 +333,7 @@ input_segment(struct tcp_connection *c, struct tcp_segment *segment, struct xk_m
 	}
 	if ((segment->flags & TCP_ACK) == 0)
 		return TCP_BAD_FLAGS;
-	input_take_stamp(c, segment);
+	input_take_stamp(c, segment, now_ns);
 	oldest = c->snd_una - c->max_window;
 	if (tcp_before(c->snd_max, segment->acknowledgement) || tcp_before(segment->acknowledgement, oldest)) {
 		if (c->state == TCP_SYN_RECEIVED)

@@ -97,6 +97,9 @@ enum {
 	TCP_RANGES = 32 /* at most so many gaps are remembered, in each direction */
 };
 
+/* How long a time stamp can be compared: less than half of the time in which milliseconds wrap (RFC 7323, 5.5). */
+#define TCP_STAMP_NS (UINT64_C(24) * 86400 * 1000000000)
+
 /* Sequence numbers are compared modulo 2^32 (RFC 9293, 3.4). */
 static inline bool
 tcp_before(uint32_t a, uint32_t b)
@@ -250,7 +253,7 @@ struct tcp_connection {
 	uint64_t ack_due_ns;   /* of a delayed acknowledgement */
 	uint64_t idle_due_ns;  /* of a keep-alive, or of the peer's FIN after our close */
 	uint64_t timed_ns;     /* when the segment was sent that ends at timed_end */
-	uint64_t sent_ns, heard_ns;
+	uint64_t sent_ns, heard_ns, stamp_ns; /* stamp_ns: when stamp_recent was taken */
 	uint64_t retransmitted;
 	const struct tcp_congestion *congestion;
 	struct xk_room room;
@@ -301,6 +304,7 @@ struct tcp_how {
 	uint32_t iss, irs, window;
 	struct tcp_options options; /* of the peer's SYN */
 	uint32_t stamp_offset;
+	unsigned tries; /* repetitions of the answer */
 };
 
 /* ---- tcp_connection.c ---- */

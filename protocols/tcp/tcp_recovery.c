@@ -40,8 +40,8 @@ reno_acked(struct tcp_connection *c, uint32_t bytes)
 {
 	uint64_t more;
 
-	if (c->cwnd < c->ssthresh)
-		more = recovery_min(bytes, 2 * c->mss); /* RFC 3465: delayed acknowledgements */
+	if (c->cwnd < c->ssthresh) /* RFC 3465: delayed acknowledgements; less after a timeout */
+		more = recovery_min(bytes, tcp_before(c->snd_una, c->recover) ? c->mss : 2 * c->mss);
 	else
 		more = (uint64_t)c->mss * recovery_min(bytes, c->mss) / c->cwnd;
 	c->cwnd = recovery_min((uint32_t)(c->cwnd + (more > 0 ? more : 1)), TCP_WINDOW_MAX);
@@ -50,7 +50,8 @@ reno_acked(struct tcp_connection *c, uint32_t bytes)
 static void
 reno_lost(struct tcp_connection *c)
 {
-	uint32_t half = tcp_in_flight(c) / 2;
+	/* beyond cwnd is what RFC 3042 has sent, which does not count (RFC 5681, 3.2) */
+	uint32_t half = recovery_min(tcp_in_flight(c), c->cwnd) / 2;
 
 	c->ssthresh = half > 2 * c->mss ? half : 2 * c->mss;
 }

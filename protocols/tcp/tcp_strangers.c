@@ -355,6 +355,7 @@ strangers_reopened(struct tcp *tcp, struct tcp_stranger_entry *entry, const stru
 	if (!is_inside)
 		return TCP_OUTSIDE;
 	entry->how.window = segment->window;
+	entry->how.tries = entry->tries;
 	return XK_DROP_TAKEN;
 }
 

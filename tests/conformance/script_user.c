@@ -28,6 +28,7 @@ static const struct result {
 	{ "ended", -EPIPE },
 	{ "waiting", -EAGAIN },
 	{ "in-use", -EADDRINUSE },
+	{ "impossible", -EINVAL },
 };
 
 static struct xk_protocol *
@@ -66,8 +67,8 @@ script_do_order(struct script *s, char *const *words)
 	words++;
 	if (is->takes_number && !parse_number(s, *words++, &order.number))
 		return false;
-	if (is->verb == USER_OPEN && script_is(*words, "from")) {
-		if (!parse_number(s, words[1], &order.from))
+	while (is->verb == USER_OPEN && (script_is(*words, "from") || script_is(*words, "at"))) {
+		if (!parse_number(s, words[1], script_is(*words, "at") ? &order.peer : &order.from))
 			return false;
 		words += 2;
 	}

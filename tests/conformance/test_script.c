@@ -389,7 +389,7 @@ check_scripts(const char *table)
 
 TEST(table_and_scripts_correspond)
 {
-	static const char *const kinds[] = { "`rfc", "`attacks/", "`blast/", "`bidctl/", "`bid/", "`chan/" };
+	static const char *const kinds[] = { "`rfc", "`attacks/", "`blast/", "`bidctl/", "`bid/", "`chan/", "`tcp/" };
 	char *table = read_table(), path[512];
 	unsigned named = 0;
 

@@ -35,6 +35,8 @@ struct user {
 	struct user_order order;
 	struct user_connection connections[USER_CONNECTIONS];
 	unsigned count;
+	struct xk_semaphore opened; /* of open_done, while `holds` */
+	bool holds, waits;
 };
 
 /* ---- connections ---- */
@@ -147,10 +149,16 @@ user_look(struct user_connection *c)
 }
 
 static void
-user_release(struct user_connection *c)
+user_hold(struct user *user, struct user_connection *c, bool holds)
 {
-	c->holds = false;
-	if (c->waits)
+	if (c == NULL) {
+		user->holds = holds;
+		if (!holds && user->waits)
+			xk_semaphore_signal(&user->opened);
+		return;
+	}
+	c->holds = holds;
+	if (!holds && c->waits)
 		xk_semaphore_signal(&c->taken);
 }
 
@@ -175,6 +183,10 @@ user_obey(void *argument)
 		user_open(c);
 		return;
 	}
+	if (order->verb == USER_HOLD || order->verb == USER_RELEASE) {
+		user_hold(user, c, order->verb == USER_HOLD);
+		return;
+	}
 	if (c == NULL)
 		return;
 	if (order->verb == USER_SEND)
@@ -187,10 +199,6 @@ user_obey(void *argument)
 		user_close(c);
 	else if (order->verb == USER_ABORT && c->session != NULL)
 		xk_control(c->session, XK_TCP_ABORT, NULL);
-	else if (order->verb == USER_HOLD)
-		c->holds = true;
-	else if (order->verb == USER_RELEASE)
-		user_release(c);
 	else
 		user_look(c);
 }
@@ -221,11 +229,18 @@ static int
 user_open_done(struct xk_protocol *self, struct xk_protocol *llp, struct xk_session *session,
 	       struct xk_protocol *hlp_type)
 {
+	struct user *user = (struct user *)self;
+
 	(void)llp;
 	(void)hlp_type;
+	if (user->holds) {
+		user->waits = true;
+		xk_semaphore_wait(&user->opened, XK_UNTIL_SIGNALLED);
+		user->waits = false;
+	}
 	if (!xk_duplicate(session))
 		return -ECONNABORTED;
-	if (user_add((struct user *)self, session) == NULL) {
+	if (user_add(user, session) == NULL) {
 		xk_close(session);
 		return -ENOMEM;
 	}
@@ -274,7 +289,14 @@ user_room(struct xk_protocol *self, struct xk_session *session)
 		user_push(c);
 }
 
-/* ---- the end ---- */
+/* ---- init and fini ---- */
+
+static int
+user_init(struct xk_protocol *self)
+{
+	xk_semaphore_init(&((struct user *)self)->opened, self, 0);
+	return 0;
+}
 
 static void
 user_fini(struct xk_protocol *self)
@@ -286,6 +308,7 @@ user_fini(struct xk_protocol *self)
 }
 
 static const struct xk_protocol_ops user_ops = {
+	.init = user_init,
 	.fini = user_fini,
 	.open_done = user_open_done,
 	.close_done = user_close_done,

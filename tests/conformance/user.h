@@ -20,7 +20,7 @@ enum user_verb {
 	USER_END,    /* sends no more: a FIN */
 	USER_CLOSE,
 	USER_ABORT,
-	USER_HOLD,    /* messages that come are not taken until USER_RELEASE */
+	USER_HOLD,    /* messages that come (without a connection: connections) are not taken until USER_RELEASE */
 	USER_RELEASE, /* takes them */
 	USER_LOOK,    /* updates `state` */
 };

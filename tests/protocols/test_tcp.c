@@ -29,6 +29,31 @@ RIG_TEST(tcp_open_is_refused_by_a_reset, tcp_rig(""))
 	expect_nothing(&e);
 }
 
+/* Returns the initial number of an open to this port, which the peer refuses. */
+static uint32_t
+refused_iss(struct rig *r, uint16_t far_port)
+{
+	struct end e = { .r = r, .port = PORT, .far_port = far_port };
+	struct xk_participants participants = { .remote = { 2, { PEER, far_port } }, .local = { 1, { PORT } } };
+
+	CHECK(rig_open(r, participants) == NULL);
+	expect(&e, TCP_SYN, 0, 0, 0);
+	say(&e, TCP_RST | TCP_ACK, 0, 1, "");
+	CHECK_EQ(open_status(r), -ECONNREFUSED);
+	return e.iss;
+}
+
+/* RFC 9293, 3.4.1 (MUST-8, MUST-9): between the same ends, one more each 4 us; others begin elsewhere. */
+RIG_TEST(tcp_initial_numbers_rise_with_the_clock, tcp_rig(""))
+{
+	uint32_t first = refused_iss(r, FAR_PORT), other = refused_iss(r, FAR_PORT + 1);
+
+	CHECK(other - first > 1000 && first - other > 1000);
+	rig_advance_repeatedly_ms(r, 1, 1000);
+	CHECK_EQ(refused_iss(r, FAR_PORT) - first, 250000);
+	CHECK_EQ(refused_iss(r, FAR_PORT + 1) - other, 250000);
+}
+
 RIG_TEST(tcp_open_is_given_up, tcp_rig("tcp.open_patience=7s;"))
 {
 	struct end e = { .r = r, .port = PORT, .far_port = FAR_PORT };
