@@ -599,6 +599,7 @@ const struct xk_protocol_type xk_type_ip = {
 	.header = IP_HEADER_LEN,
 	.gather = IP_HEADER_LEN + IP_QUOTED,
 	.fields = ip_fields,
+	.options = &ip_option_list,
 	.size = sizeof(struct ip),
 	.offers = XK_ASYNC,
 	.flags = XK_BY_FIELDS,

@@ -4,10 +4,9 @@
  * Spec:      RFC 1812 (5.2, 5.3), 3927 (7), 1624 (the checksum is updated, not recomputed), 2644
  * Forwarding: excludes link broadcasts, datagrams to broadcast or group addresses, and those to or from addresses that
  *            no host has. Decrements the time to live; does not reassemble; fragments datagrams that are too long for
- *            the next link, or refuses them (DF). Passes options on unread, copied ones with every fragment, but
- *            refuses source routes.
- * Options:   of a datagram for this host (RFC 791, 3.1): malformed ones and source routes are refused (RFC 7126, 4.3
- *            and 4.4), others ignored (RFC 1122, 3.2.1.8). The rest of IP, and quotes, see a header without options.
+ *            the next link, or refuses them (DF). Passes options on unchanged, copied ones with every fragment.
+ * Options:   malformed ones and source routes are refused (RFC 791, 3.1; RFC 7126, 4.3 and 4.4), others of a datagram
+ *            for this host ignored (RFC 1122, 3.2.1.8). The rest of IP, and quotes, see a header without options.
  * Faults:    network unreachable, time exceeded and fragmentation needed are reported here; others in ip_fault.c
  * Not done:  redirects, source routes, checking sources against the link they come from
  */
@@ -18,56 +17,26 @@
 
 /* ---- options ---- */
 
-enum { IP_OPTION_END = 0, IP_OPTION_NOP = 1, IP_OPTION_COPIED = 0x80, IP_OPTION_LOOSE = 131, IP_OPTION_STRICT = 137 };
-enum { IP_OPTIONS_MALFORMED = 1 << 0, IP_OPTIONS_SOURCE_ROUTE = 1 << 1 };
-
-/* Returns the length of the option at `at`; the rest of the header if it is malformed; 0 if no option is left. */
-static size_t
-ip_option_len(const uint8_t *header, size_t header_len, size_t at)
-{
-	if (at >= header_len || header[at] == IP_OPTION_END)
-		return 0;
-	if (header[at] == IP_OPTION_NOP)
-		return 1;
-	if (at + 1 >= header_len || header[at + 1] < 2 || header[at + 1] > header_len - at)
-		return header_len - at;
-	return header[at + 1];
-}
-
-/* Returns the faults of a header's options, as bits. */
-static unsigned
-ip_options_check(const uint8_t *header, size_t header_len)
-{
-	unsigned found = 0;
-	size_t len;
-
-	for (size_t at = IP_HEADER_LEN; (len = ip_option_len(header, header_len, at)) != 0; at += len) {
-		if (header[at] == IP_OPTION_LOOSE || header[at] == IP_OPTION_STRICT)
-			found |= IP_OPTIONS_SOURCE_ROUTE;
-		if (header[at] != IP_OPTION_NOP && (at + 1 >= header_len || header[at + 1] != len))
-			found |= IP_OPTIONS_MALFORMED;
-	}
-	return found;
-}
+enum { IP_OPTION_COPIED = 0x80 /* of an option's kind */ };
 
 struct xk_msg *
 ip_options_take_off(struct ip *ip, struct xk_msg *m)
 {
-	size_t header_len = XK_GET(ip, header_length, m->data) * (size_t)4, len = xk_msg_len(m), total = 0;
-	size_t want = len < header_len + IP_QUOTED ? len : header_len + IP_QUOTED;
-	const uint8_t *header = len < header_len ? NULL : xk_msg_peek(&m, want);
+	size_t len = xk_msg_len(m), options = xk_options_len(&ip_option_list, m->data, len - IP_HEADER_LEN);
+	size_t header_len = IP_HEADER_LEN + options, want = header_len + IP_QUOTED, total = 0;
+	const uint8_t *header = options == SIZE_MAX ? NULL : xk_msg_peek(&m, len < want ? len : want);
 	uint8_t base[IP_HEADER_LEN], *p;
-	unsigned found, why = 0, index;
+	unsigned why, index;
 	enum xk_vnet_kind kind;
 
-	if (header == NULL) {
-		why = len < header_len ? XK_DROP_SHORT : XK_DROP_NO_BUFFER;
-		goto drop;
-	}
-	if ((total = XK_GET(ip, length, header)) < header_len || total > len)
+	if (header == NULL)
+		why = options == SIZE_MAX ? XK_DROP_SHORT : XK_DROP_NO_BUFFER;
+	else if ((total = XK_GET(ip, length, header)) < header_len || total > len)
 		why = XK_DROP_BAD_LENGTH;
 	else if (!xk_sum_is_intact(xk_sum(0, header, header_len)))
 		why = XK_DROP_BAD_CHECKSUM;
+	else
+		why = xk_options_check(&ip_option_list, header + IP_HEADER_LEN, options);
 	if (why != 0)
 		goto drop;
 	xk_msg_truncate(m, total);
@@ -76,11 +45,6 @@ ip_options_take_off(struct ip *ip, struct xk_msg *m)
 		xk_msg_pop(&m, header_len);
 		ip_forward(ip, m, header, header_len);
 		return NULL;
-	}
-	found = ip_options_check(header, header_len);
-	if (found != 0) {
-		why = found & IP_OPTIONS_MALFORMED ? IP_DROP_BAD_OPTIONS : IP_DROP_SOURCE_ROUTE;
-		goto drop;
 	}
 	memcpy(base, header, sizeof(base));
 	XK_PUT(ip, header_length, base, IP_HEADER_LEN / 4);
@@ -109,13 +73,13 @@ ip_forward_keep_copied(struct ip_transit *t)
 {
 	size_t keep = IP_HEADER_LEN, len;
 
-	for (size_t at = IP_HEADER_LEN; (len = ip_option_len(t->header, t->header_len, at)) != 0; at += len)
+	for (size_t at = keep; (len = xk_option_len(t->header + at, t->header_len - at)) != 0; at += len)
 		if ((t->header[at] & IP_OPTION_COPIED) != 0) {
 			memmove(t->header + keep, t->header + at, len);
 			keep += len;
 		}
 	while (keep % 4 != 0)
-		t->header[keep++] = IP_OPTION_END;
+		t->header[keep++] = XK_OPTION_END;
 	t->header_len = keep;
 	XK_PUT(ip, header_length, t->header, keep / 4);
 }
@@ -138,8 +102,6 @@ ip_forward_check(const struct ip_transit *t, const struct xk_msg *m)
 	if (destination >> 24 == 0 || ip_is_to_all(t->ip, destination) || (m->flags & XK_MSG_TO_ALL) != 0 ||
 	    destination >> 16 == 0xa9fe || source >> 16 == 0xa9fe)
 		return IP_DROP_NOT_FORWARDED;
-	if ((ip_options_check(t->header, t->header_len) & IP_OPTIONS_SOURCE_ROUTE) != 0)
-		return IP_DROP_SOURCE_ROUTE;
 	/* its end must be possible, and must not overflow when its pieces are numbered */
 	return offset + xk_msg_len(m) > IP_REASSEMBLY_MAX ? IP_DROP_REASSEMBLY + IP_REASSEMBLY_TOO_LONG : 0;
 }

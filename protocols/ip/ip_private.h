@@ -69,6 +69,22 @@ enum { IP_FLAG_RESERVED = 4, IP_FLAG_DONT_FRAGMENT = 2, IP_FLAG_MORE = 1 };
 	F(32, destination, .kind = XK_NAMES_SESSION, .end = XK_END_LOCAL, .print = XK_PRINT_HOST)
 XK_HEADER(ip, IP_HEADER);
 
+#define IP_ROUTE(F) F(8, pointer, .help = "where the next host belongs")
+#define IP_HOP(F) F(32, host, .print = XK_PRINT_HOST)
+#define IP_TIMES(F)                                                                                                    \
+	F(8, pointer, .help = "where the next host belongs")                                                           \
+	F(4, overflow, .help = "hosts without room")                                                                   \
+	F(4, form, .help = "with or without addresses")
+#define IP_TIME(F) F(32, word)
+#define IP_ALERT(F) F(16, value)
+#define IP_OPTIONS(O, R)                                                                                               \
+	R(7, record_route, IP_ROUTE, IP_HOP)                                                                           \
+	R(68, timestamp, IP_TIMES, IP_TIME)                                                                            \
+	R(131, loose_source_route, IP_ROUTE, IP_HOP, .drop = IP_DROP_SOURCE_ROUTE, .help = "refused")                  \
+	R(137, strict_source_route, IP_ROUTE, IP_HOP, .drop = IP_DROP_SOURCE_ROUTE, .help = "refused")                 \
+	O(148, router_alert, IP_ALERT, .help = "RFC 2113")
+XK_OPTIONS(ip, IP_OPTIONS, header_length, 4, IP_DROP_BAD_OPTIONS);
+
 enum {
 	IP_HEADER_LEN = XK_HEADER_LEN(ip),
 	IP_FRAGMENT_COUNTS = 1024,

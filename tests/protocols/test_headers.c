@@ -1,6 +1,6 @@
 /*
- * test_headers.c - compares each protocol's declared header fields (xkernel/header.h) with its behaviour: flips every
- * bit of a message that would be accepted.
+ * test_headers.c - compares each protocol's declared header (xkernel/header.h, options.h) with its behaviour: flips
+ * every bit of a message that would be accepted, and puts options of every length behind its fields.
  *
  * A checksum over the bit is adjusted; otherwise it would catch every flip, whatever the field.
  */
@@ -90,6 +90,40 @@ flip_bit(struct message *m, const struct xk_field *field, size_t begin, size_t b
 		change_byte(m, m->len - 1 - cut, 0);
 	if (m->checksum_at != 0 && m->covers == XK_COVERS_PSEUDO)
 		adjust_checksum(m, (uint16_t)before, (uint16_t)after);
+}
+
+/* Makes the header claim this length, in units of its field. */
+static void
+claim_header(struct message *m, unsigned units)
+{
+	const struct xk_option_list *list = m->type->options;
+	size_t at = m->at + list->at;
+	unsigned mask = (0xffu >> (8 - list->bits)) << list->shift;
+
+	change_byte(m, at, (uint8_t)((m->bytes[at] & ~mask) | units << list->shift));
+}
+
+/* Puts a list of options, of whole words, behind the fields of the header. */
+static void
+insert_options(struct message *m, const uint8_t *list, size_t len)
+{
+	size_t end = m->at + m->type->header, before = m->len - m->at, bit = 0;
+	uint8_t length[2];
+
+	REQUIRE(m->len + len <= MESSAGE_MAX && len % m->type->options->unit == 0 && m->checksum_at != 0);
+	memmove(m->bytes + end + len, m->bytes + end, m->len - end);
+	memcpy(m->bytes + end, list, len);
+	m->len += len;
+	for (size_t at = 0; at < len; at += 2)
+		adjust_checksum(m, 0, xk_get16(list + at));
+	claim_header(m, (unsigned)(m->type->header + len) / m->type->options->unit);
+	for (const struct xk_field *field = m->type->fields; field->name != NULL; bit += field->bits, field++)
+		if (field->kind == XK_LENGTH) {
+			xk_put16(length, (uint16_t)(m->len - m->at));
+			change_bytes(m, m->at + bit / 8, length, sizeof(length));
+		}
+	if (m->covers == XK_COVERS_PSEUDO)
+		adjust_checksum(m, (uint16_t)before, (uint16_t)(before + len));
 }
 
 /* ---- conversations ---- */
@@ -489,6 +523,125 @@ TEST(each_flipped_bit_has_its_fields_effect)
 		try_all_bits(&examples[i]);
 }
 
+/* ---- options ---- */
+
+/* Returns the declared fate of a message with these options: NULL, or the name of the reason to drop it. */
+static const char *
+options_fate(const struct xk_protocol_type *type, const uint8_t *list, size_t len)
+{
+	const struct xk_option *option;
+	size_t at = 0, body;
+
+	while (at < len && list[at] != 0) {
+		if (list[at++] == 1)
+			continue;
+		if (at == len || list[at] < 2 || at - 1 + list[at] > len)
+			return "bad_options";
+		body = list[at] - 2u;
+		for (option = type->options->options; option->name != NULL; option++)
+			if (option->kind == list[at - 1])
+				break;
+		if (option->name != NULL && (body < option->once + (size_t)option->least * option->each ||
+					     (body - option->once) % (option->each == 0 ? 256u : option->each) != 0))
+			return "bad_options";
+		if (option->name != NULL && option->drop != 0)
+			return xk_drop_name(type, option->drop);
+		at += 1 + body;
+	}
+	return NULL;
+}
+
+/* len: delivered of the message without options. */
+static void
+try_options(const struct example *example, const uint8_t *list, size_t list_len, size_t len)
+{
+	const char *fate;
+	struct outcome o;
+	struct trial t;
+
+	trial_begin(&t, example);
+	fate = options_fate(t.message.type, list, list_len);
+	insert_options(&t.message, list, list_len);
+	o = trial_send(&t, example);
+	if (fate != NULL) {
+		CHECK(!o.is_accepted && o.drop != NULL && strcmp(o.drop, fate) == 0);
+	} else {
+		CHECK(o.is_same && o.drop == NULL && o.len == len);
+	}
+	if ((fate != NULL) != (o.drop != NULL))
+		fprintf(stderr, "\n%s with option %u, length %u, in %zu bytes: %s\n", example->type, list[0], list[1],
+			list_len, o.drop == NULL ? "accepted" : o.drop);
+	trial_end(&t);
+}
+
+/* Tries an option with each length: alone, cut, in a list that is full, and twice. */
+static void
+try_option(const struct example *example, uint8_t kind, size_t len)
+{
+	for (unsigned claimed = 0; claimed <= XK_OPTIONS_MAX + 2; claimed++) {
+		uint8_t list[2 * XK_OPTIONS_MAX] = { kind, (uint8_t)claimed };
+		size_t whole = (claimed + 3) / 4 * 4;
+
+		if (whole <= XK_OPTIONS_MAX)
+			try_options(example, list, whole < 4 ? 4 : whole, len);
+		if (whole > 4)
+			try_options(example, list, whole - 4, len);
+		try_options(example, list, XK_OPTIONS_MAX, len);
+		if (claimed < 2 || 2 * claimed > XK_OPTIONS_MAX)
+			continue;
+		memcpy(list + claimed, list, claimed);
+		try_options(example, list, XK_OPTIONS_MAX, len);
+		memmove(list + 3, list, sizeof(list) - 3);
+		memset(list, 1, 3);
+		try_options(example, list, XK_OPTIONS_MAX, len);
+	}
+}
+
+/* Tries each value of the field with the header's length, before two words that mean nothing anywhere. */
+static void
+try_header_lengths(const struct example *example, size_t len)
+{
+	static const uint8_t zeros[8];
+	struct outcome o;
+	struct trial t;
+	unsigned units;
+
+	for (unsigned claimed = 0; claimed < 16; claimed++) {
+		trial_begin(&t, example);
+		insert_options(&t.message, zeros, sizeof(zeros));
+		units = (unsigned)(t.message.type->header + sizeof(zeros)) / 4;
+		claim_header(&t.message, claimed);
+		o = trial_send(&t, example);
+		if (claimed > units || claimed < units - 2) {
+			CHECK(!o.is_accepted && o.drop != NULL);
+		} else {
+			CHECK(o.is_same && o.drop == NULL && o.len == len + 4 * (units - claimed));
+		}
+		trial_end(&t);
+	}
+}
+
+TEST(options_have_their_declared_fate)
+{
+	struct outcome o;
+	struct trial t;
+
+	for (const struct example *example = examples; example < examples + XK_ARRAY_LENGTH(examples); example++) {
+		const struct xk_option_list *list = xk_protocol_type_find(example->type)->options;
+
+		if (list == NULL)
+			continue;
+		trial_begin(&t, example);
+		o = trial_send(&t, example);
+		trial_end(&t);
+		try_header_lengths(example, o.len);
+		for (const struct xk_option *option = list->options; option->name != NULL; option++)
+			try_option(example, option->kind, o.len);
+		try_option(example, 0x5e, o.len); /* unknown */
+		try_option(example, 0xff, o.len);
+	}
+}
+
 /* ---- declarations ---- */
 
 /* Returns true if name consists of lower-case words with one '_' between them. */
@@ -537,6 +690,13 @@ TEST(declarations_are_well_formed)
 			checksums += field->kind == XK_CHECKSUM;
 		}
 		CHECK(uppers <= 1 && checksums <= 1);
+		for (const struct xk_option *o = (*type)->options == NULL ? NULL : (*type)->options->options;
+		     o != NULL && o->name != NULL; o++) {
+			CHECK(is_name(o->name));
+			for (const struct xk_field *option_field = o->fields; option_field->name != NULL;
+			     option_field++)
+				CHECK(is_name(option_field->name));
+		}
 		if ((*type)->fields != NULL) /* no header, no fields */
 			CHECK(bits != 0 && bits == (*type)->header * 8);
 	}
