@@ -105,7 +105,7 @@ static const struct {
 	{ "tcptest", "bytes=3000" },
 	{ "tcptest", "size=700" },
 	{ "tcptest", "start=1ms" },
-	{ "tcptest", "timeout=2s" },
+	{ "tcptest", "silence=2s" },
 	{ "tcptest", "strict=no" },
 	{ "blast", "sessions=3" },
 	{ "blast", "peer_messages=3" },
