@@ -200,21 +200,26 @@ input_delay_ack(struct tcp_connection *c, uint64_t now_ns)
 
 /* ---- segments ---- */
 
-/* Answers a suspicious segment by an acknowledgement, unless enough were sent this second (RFC 5961, 7). */
-static void
-input_challenge(struct tcp_connection *c, uint64_t now_ns)
+bool
+tcp_challenges(struct tcp *tcp, uint64_t now_ns)
 {
-	struct tcp *tcp = tcp_of(c);
 	uint64_t second = now_ns / UINT64_C(1000000000) << 16;
 	uint64_t was = atomic_load_explicit(&tcp->challenge_second, memory_order_relaxed), next;
 
 	do {
 		next = was >> 16 == second >> 16 ? was + 1 : second + 1;
 		if ((next & 0xffff) > tcp->challenges_max)
-			return;
+			return false;
 	} while (!atomic_compare_exchange_weak(&tcp->challenge_second, &was, next));
 	xk_count(&tcp->protocol, TCP_CHALLENGES);
-	c->acks = true;
+	return true;
+}
+
+/* Answers a suspicious segment by an acknowledgement, unless enough were sent this second. */
+static void
+input_challenge(struct tcp_connection *c, uint64_t now_ns)
+{
+	c->acks |= tcp_challenges(tcp_of(c), now_ns);
 }
 
 /* Answers a segment that is not acceptable. Without payload it may be such an answer itself: no storm must follow. */

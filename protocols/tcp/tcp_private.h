@@ -344,6 +344,9 @@ void tcp_queue_acked(struct tcp_connection *c, uint32_t sequence);
 
 /* ---- tcp_input.c ---- */
 
+/* Returns whether a suspicious segment may be answered: not if enough were in this second (RFC 5961, 7). Counts it. */
+bool tcp_challenges(struct tcp *tcp, uint64_t now_ns);
+
 void tcp_pop(struct xk_session *session, struct xk_session *lls, struct xk_msg *m, const void *hdr);
 
 /* ---- tcp_output.c ---- */

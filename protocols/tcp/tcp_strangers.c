@@ -344,16 +344,16 @@ strangers_reopened(struct tcp *tcp, struct tcp_stranger_entry *entry, const stru
 	uint32_t window = (uint32_t)(tcp->receive_max < UINT16_MAX ? tcp->receive_max : UINT16_MAX);
 	bool is_inside = segment->sequence - (entry->how.irs + 1) < window;
 
-	if (segment->flags & TCP_RST)
-		return segment->sequence == entry->how.irs + 1 ? XK_DROP_TAKEN : TCP_BAD_RESET;
-	if (segment->flags & TCP_SYN)
+	if ((segment->flags & TCP_RST) && segment->sequence == entry->how.irs + 1)
+		return XK_DROP_TAKEN;
+	if ((segment->flags & TCP_RST) && !is_inside)
+		return TCP_BAD_RESET;
+	if ((segment->flags & (TCP_SYN | TCP_RST)) || !is_inside)
 		return 0;
 	if ((segment->flags & TCP_ACK) == 0)
 		return TCP_BAD_FLAGS;
 	if (segment->acknowledgement != entry->how.iss + 1)
 		return TCP_NO_CONNECTION;
-	if (!is_inside)
-		return TCP_OUTSIDE;
 	entry->how.window = segment->window;
 	entry->how.tries = entry->tries;
 	return XK_DROP_TAKEN;
@@ -462,7 +462,7 @@ strangers_again(struct tcp *tcp, struct xk_session *lls, struct xk_msg *m, const
 
 	if (!waits && segment->sequence == how->irs) /* its answer was lost, or is late */
 		strangers_answer(tcp, lls, how, stamps.stamp);
-	else
+	else if (waits || tcp_challenges(tcp, xk_now_ns(&tcp->protocol)))
 		tcp_reply(&tcp->protocol, lls, &reply);
 	xk_drop(&tcp->protocol, m, waits ? TCP_TOO_LATE : TCP_OPENING);
 }

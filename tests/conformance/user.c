@@ -54,12 +54,15 @@ user_add(struct user *user, struct xk_session *session)
 	return c;
 }
 
-/* Returns the latest connection of a session: memory of sessions is used again. */
+/*
+ * Returns the latest connection of a session: memory of sessions is used again. One that is not known is the one that is
+ * being opened: bytes may come before xk_open has returned.
+ */
 static struct user_connection *
 user_find(struct user *user, const struct xk_session *session)
 {
 	for (unsigned i = user->count; i-- > 0;)
-		if (user->connections[i].was == session)
+		if (user->connections[i].was == session || user->connections[i].view.err == -EINPROGRESS)
 			return &user->connections[i];
 	return NULL;
 }
