@@ -4,7 +4,8 @@
 
 # Packages of each command in addition to those of the build; recommended packages are not installed.
 build_packages='gcc libc6-dev meson ninja-build pkg-config libdpdk-dev libevent-dev libjansson-dev graphviz'
-test_packages='libcunit1-dev libgraphviz-dev cppcheck clang-format gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user musl-tools tshark iproute2'
+test_packages='libcunit1-dev libgraphviz-dev cppcheck clang-format gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user musl-tools tshark iproute2 curl'
+web_packages='python3 iproute2'
 measure_packages='valgrind python3'
 peers_packages='xz-utils'
 card_packages='qemu-system-x86 busybox-static cpio'

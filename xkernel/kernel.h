@@ -20,6 +20,7 @@
 #include "xkernel/protocol.h"
 
 struct xk_capture;
+struct xk_pages;
 struct xk_trace_sink;
 
 /* The shepherd that carries arriving messages up the graph. */
@@ -94,6 +95,9 @@ void xk_kernel_set_budget(struct xk_kernel *kernel, uint64_t budget_ns, unsigned
 
 /* Enables or disables paths (path.h), which are enabled by default. Before init. */
 void xk_kernel_set_paths(struct xk_kernel *kernel, bool wanted);
+
+/* Sets what the program shows of the host to its protocols (pages.h); NULL: nothing. Before init. */
+void xk_kernel_set_pages(struct xk_kernel *kernel, struct xk_pages *pages);
 
 /*
  * Initializes all protocols, lowers first. Returns 0 or -errno. If an init fails, *failed is that protocol, and those

@@ -144,6 +144,7 @@ host_create_kernel(struct host *host)
 	if (host->kernel == NULL)
 		return host_fail(host, "the kernel",
 				 "no memory or threads for it: use fewer --threads, or raise `ulimit -v` or `-u`");
+	xk_kernel_set_pages(host->kernel, options->pages);
 	for (unsigned i = 1; i < host_driver_count(host); i++) {
 		int added = xk_kernel_add_driver(host->kernel, host->platforms[i], host_core(host, i));
 

@@ -17,6 +17,7 @@
 struct capture;
 struct watch;
 struct xk_graph;
+struct xk_pages;
 struct xk_trace_sink;
 
 enum { HOST_PORTS = 4, HOST_PATH = 4096, HOST_DRIVERS_MAX = 16 };
@@ -56,12 +57,13 @@ struct host_options {
 	unsigned drivers;      /* 0: one */
 	const uint64_t *cores; /* by driver; NULL: any */
 	bool yields, trace;
-	bool no_paths;       /* even if the graph enables them */
-	struct watch *watch; /* the program's watchdog; NULL: none */
-	int ended_fd;        /* an eventfd, written when a protocol ends the host; 0: none */
-	bool telemetry;      /* start DPDK's telemetry */
-	const char *pcap;    /* capture file for ports and taps (for a pair: FILE.client); NULL: none */
-	const char *journey; /* for --link sim: page of the run (tools/journey/journey.h); NULL: none */
+	bool no_paths;          /* even if the graph enables them */
+	struct watch *watch;    /* the program's watchdog; NULL: none */
+	struct xk_pages *pages; /* what the host shows to protocols; NULL: nothing */
+	int ended_fd;           /* an eventfd, written when a protocol ends the host; 0: none */
+	bool telemetry;         /* start DPDK's telemetry */
+	const char *pcap;       /* capture file for ports and taps (for a pair: FILE.client); NULL: none */
+	const char *journey;    /* for --link sim: page of the run (tools/journey/journey.h); NULL: none */
 	/* for --link sim */
 	uint64_t seed;
 	const char *preset, *costs; /* the link's preset; costs for xk_sim_costs_parse */

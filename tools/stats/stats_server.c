@@ -70,6 +70,7 @@ struct stats_server {
 	struct sockaddr_un address;
 	_Atomic bool ends;
 	_Atomic uint64_t count_until_ns; /* edges are counted up to then */
+	pthread_mutex_t counting;        /* protects the next two */
 	uint64_t counting_since_ns;      /* 0: not counting */
 	uint64_t counted_ns;             /* time counted before that */
 	uint64_t accepted;               /* number of connections */
@@ -101,12 +102,26 @@ server_follow_counting(struct stats_server *server, uint64_t now_ns)
 	if (!wanted && server->counting_since_ns == 0)
 		return;
 	xk_kernel_count_edges(server->host->kernel, wanted);
+	pthread_mutex_lock(&server->counting);
 	if (wanted && server->counting_since_ns == 0)
 		server->counting_since_ns = now_ns;
-	if (wanted)
-		return;
-	server->counted_ns += now_ns - server->counting_since_ns;
-	server->counting_since_ns = 0;
+	if (!wanted) {
+		server->counted_ns += now_ns - server->counting_since_ns;
+		server->counting_since_ns = 0;
+	}
+	pthread_mutex_unlock(&server->counting);
+}
+
+void
+stats_server_about(struct stats_server *server, struct stats_about *about)
+{
+	about->name = server->name;
+	about->now_ns = clock_system_ns();
+	pthread_mutex_lock(&server->counting);
+	about->counted_ns = server->counted_ns;
+	if (server->counting_since_ns != 0 && server->counting_since_ns < about->now_ns)
+		about->counted_ns += about->now_ns - server->counting_since_ns;
+	pthread_mutex_unlock(&server->counting);
 }
 
 /* ---- a client ---- */
@@ -122,16 +137,15 @@ server_drop(struct server_client *client)
 
 /* Prepares the answer; the first of two samples keeps only client->before. Returns false without memory. */
 static bool
-server_answer(struct stats_server *server, struct server_client *client, uint64_t now_ns)
+server_answer(struct stats_server *server, struct server_client *client)
 {
-	struct stats_about about = { server->name, now_ns, server->counted_ns, &client->before };
+	struct stats_about about = { .before = &client->before };
 	bool is_first = client->form->samples_twice && client->before.at_ns == 0, printed;
 	FILE *out = open_memstream(&client->answer, &client->len);
 
 	if (out == NULL)
 		return false;
-	if (server->counting_since_ns != 0)
-		about.counted_ns += now_ns - server->counting_since_ns;
+	stats_server_about(server, &about);
 	printed = client->form->print(server->host, &about, out);
 	if (client->form->is_timed)
 		putc('\0', out);
@@ -175,7 +189,7 @@ server_read_request(struct stats_server *server, struct server_client *client, u
 	else if (period_ms != 0)
 		stats_server_count(server, (period_ms + 999) / 1000 + SERVER_MORE_S);
 	server_follow_counting(server, now_ns);
-	return !client->form->samples_twice || server_answer(server, client, now_ns);
+	return !client->form->samples_twice || server_answer(server, client);
 }
 
 static void
@@ -186,7 +200,7 @@ server_serve(struct stats_server *server, struct server_client *client, uint64_t
 	if (stays && client->form == NULL)
 		stays = server_read_request(server, client, now_ns);
 	if (stays && client->form != NULL && client->answer == NULL && now_ns >= client->due_ns)
-		stays = server_answer(server, client, now_ns);
+		stays = server_answer(server, client);
 	if (stays && client->answer != NULL) {
 		ssize_t sent =
 			send(client->fd, client->answer + client->sent, client->len - client->sent, MSG_NOSIGNAL);
@@ -352,6 +366,7 @@ server_free(struct stats_server *server)
 		close(server->listen_fd);
 	if (server->wake_fd >= 0)
 		close(server->wake_fd);
+	pthread_mutex_destroy(&server->counting);
 	free(server);
 }
 
@@ -368,6 +383,7 @@ stats_server_start(struct host *host, struct stats_server **result, char *why, s
 	if (server == NULL)
 		return -ENOMEM;
 	server->host = host;
+	pthread_mutex_init(&server->counting, NULL);
 	server->listen_fd = -1;
 	server->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	for (unsigned i = 0; i < SERVER_CLIENTS; i++)

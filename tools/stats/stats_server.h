@@ -9,6 +9,7 @@
 
 #include "tools/host/host.h"
 
+struct stats_about;
 struct stats_server;
 
 /*
@@ -19,6 +20,9 @@ int stats_server_start(struct host *host, struct stats_server **server, char *wh
 
 /* Stops the server, before the host ends. Ignores NULL. */
 void stats_server_stop(struct stats_server *server);
+
+/* Fills in *about but for `before`, as of now; the name is valid as long as the server. Any thread. */
+void stats_server_about(struct stats_server *server, struct stats_about *about);
 
 /* Counts edges for at least `seconds` from now on. Ignores NULL. Any thread. */
 void stats_server_count(struct stats_server *server, unsigned seconds);

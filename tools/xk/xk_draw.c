@@ -1,23 +1,18 @@
 /*
  * xk_draw.c - `xk draw FILE -o FILE`: draws a graph or a network. graphviz's dot lays it out, from text that is written
- * here: the graph file's own drawing attributes, which could name other files, never reach it. dot is a separate
- * process, because its library leaks.
+ * here (tools/picture.h): the graph file's own drawing attributes, which could name other files, never reach it.
  */
 #include <errno.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "graphs/topology.h"
 #include "tools/output.h"
+#include "tools/picture.h"
 #include "tools/stats/stats_client.h"
 #include "tools/stats/stats_draw.h"
 #include "tools/xk/xk.h"
-
-enum { DRAW_NO_COMMAND = 127 /* the shell's status */ };
 
 struct draw_options {
 	struct options_texts sets;
@@ -65,95 +60,14 @@ draw_format(const char *file)
 	return NULL;
 }
 
-/* Returns the middle of the x coordinates in "x,y x,y ...", with letters between, up to a quote. */
-static double
-draw_middle(const char *points)
-{
-	double low = HUGE_VAL, high = -HUGE_VAL;
-
-	while (*points != '\0' && *points != '"') {
-		char *end;
-		double x = strtod(points, &end);
-
-		if (end == points) {
-			points++;
-			continue;
-		}
-		low = fmin(low, x);
-		high = fmax(high, x);
-		if (*end == ',')
-			strtod(end + 1, &end);
-		points = end;
-	}
-	return (low + high) / 2;
-}
-
-/* Returns the start of the coordinates of a line's shape, or NULL if it has none. */
-static const char *
-draw_shape(const char *line)
-{
-	static const char *const starts[] = { " points=\"", " d=\"M", " cx=\"" };
-
-	for (size_t i = 0; i < XK_ARRAY_LENGTH(starts); i++) {
-		const char *start = strstr(line, starts[i]);
-
-		if (start != NULL)
-			return start + strlen(starts[i]);
-	}
-	return NULL;
-}
-
-/*
- * Copies dot's SVG, but centres the rows of nodes and of the title. dot places the start of each piece of a row, as
- * measured in a font that other systems do not have.
- */
-static void
-draw_svg(FILE *in, FILE *out)
-{
-	bool wants_middle = false, has_middle = false, in_row = false;
-	double middle = 0, y, row = 0;
-	char *line = NULL, *text_end;
-	size_t size = 0;
-
-	while (getline(&line, &size, in) > 0) {
-		int len = 0;
-
-		if (has_middle && sscanf(line, "<text text-anchor=\"start\" x=\"%*f\" y=\"%lf\"%n", &y, &len) == 1 &&
-		    len > 0 && (text_end = strstr(line, "</text>")) != NULL) {
-			*text_end = '\0';
-			if (in_row && y == row)
-				fprintf(out, "<tspan%s</tspan>", line + len);
-			else
-				fprintf(out, "%s<text text-anchor=\"middle\" x=\"%.2f\" y=\"%.2f\"%s",
-					in_row ? "</text>\n" : "", middle, y, line + len);
-			in_row = true;
-			row = y;
-			continue;
-		}
-		fputs(in_row ? "</text>\n" : "", out);
-		in_row = false;
-		if (strncmp(line, "<g ", 3) == 0) {
-			wants_middle =
-				strstr(line, "class=\"node\"") != NULL || strstr(line, "class=\"graph\"") != NULL;
-			has_middle = false;
-		} else if (wants_middle && !has_middle && draw_shape(line) != NULL) {
-			middle = draw_middle(draw_shape(line));
-			has_middle = true;
-		}
-		fputs(line, out);
-	}
-	free(line);
-}
-
 /* Draws graph or net on standard output, through dot unless the format is dot's own. Returns 0 or OPTIONS_FAILURE. */
 static int
 draw(const struct xk_graph *graph, const struct xk_topology *net, const struct json_t *stats, const char *format)
 {
 	bool is_dot = strcmp(format, "dot") == 0;
-	FILE *text = is_dot ? stdout : output_memory(), *picture = NULL;
-	char command[32], bytes[4096];
-	size_t len;
-	int status;
+	FILE *text = is_dot ? stdout : output_memory();
+	char why[PICTURE_WHY];
+	int err;
 
 	if (text != NULL && net != NULL)
 		xk_topology_draw(net, text);
@@ -161,30 +75,12 @@ draw(const struct xk_graph *graph, const struct xk_topology *net, const struct j
 		stats_draw(graph, stats, text);
 	if (is_dot)
 		return OPTIONS_SUCCESS;
-	if (text == NULL || fflush(text) != 0) {
-		fprintf(stderr, "xk draw: no memory for dot's input: %s\n", xk_error(errno));
-		if (text != NULL)
-			fclose(text);
-		return OPTIONS_FAILURE;
-	}
-	snprintf(command, sizeof(command), "exec dot -T%s", format);
-	if (fseek(text, 0, SEEK_SET) == 0 && dup2(fileno(text), STDIN_FILENO) >= 0)
-		picture = popen(command, "r");
-	if (picture != NULL && strcmp(format, "svg") == 0)
-		draw_svg(picture, stdout);
-	while (picture != NULL && (len = fread(bytes, 1, sizeof(bytes), picture)) > 0)
-		fwrite(bytes, 1, len, stdout);
-	status = picture == NULL ? -1 : pclose(picture);
-	fclose(text);
-	if (status == 0)
+	err = picture_write(text, format, stdout, why, sizeof(why));
+	if (text != NULL)
+		fclose(text);
+	if (err == 0)
 		return OPTIONS_SUCCESS;
-	if (picture == NULL)
-		fprintf(stderr, "xk draw: dot cannot be run: %s\n", xk_error(errno));
-	else if (status < 0 || (WIFEXITED(status) && WEXITSTATUS(status) == DRAW_NO_COMMAND))
-		fprintf(stderr, "xk draw: dot cannot be run; it is in the package graphviz, and -o NAME.dot works "
-				"without it\n");
-	else
-		fprintf(stderr, "xk draw: dot failed\n");
+	fprintf(stderr, "xk draw: %s\n", why);
 	return OPTIONS_FAILURE;
 }
 

@@ -10,6 +10,7 @@
 #include "tools/host/host_alone.h"
 #include "tools/host/watch.h"
 #include "tools/json.h"
+#include "tools/live/live.h"
 #include "tools/machine.h"
 #include "tools/stats/stats_client.h"
 #include "tools/stats/stats_server.h"
@@ -84,7 +85,8 @@ run_host_before_query(void *server)
 
 /* Runs the host until its end. Returns 0, or the exit status. */
 static int
-run_host_until_end(const struct run_options *options, struct host *host, int signals, uint64_t until_ns)
+run_host_until_end(const struct run_options *options, struct host *host, struct live *live, int signals,
+		   uint64_t until_ns)
 {
 	struct stats_server *stats;
 	char why[STATS_WHY];
@@ -92,6 +94,7 @@ run_host_until_end(const struct run_options *options, struct host *host, int sig
 
 	if (stats_server_start(host, &stats, why, sizeof(why)) != 0)
 		fprintf(stderr, "%s: no `xk stats` of this host: %s\n", run_program.name, why);
+	live_begin(live, host, stats);
 	if (host_is_on_dpdk(host) && options->telemetry)
 		status = host_begin_telemetry(host, run_host_before_query, stats);
 	if (status == 0) {
@@ -101,6 +104,7 @@ run_host_until_end(const struct run_options *options, struct host *host, int sig
 	}
 	if (host_is_on_dpdk(host) && options->telemetry)
 		host_end_telemetry(host);
+	live_end(live);
 	stats_server_stop(stats);
 	return status;
 }
@@ -134,6 +138,7 @@ run_host(struct run_options *options, const char *file)
 	const struct host_link *link;
 	struct host_options settings;
 	struct host host = { .port_count = 0 };
+	struct live *live;
 	struct watch *watch;
 	int signals, status, closed, reported;
 	uint64_t until_ns = options->until_ns == RUN_UNTIL_ABSENT ? 0 : options->until_ns;
@@ -153,6 +158,7 @@ run_host(struct run_options *options, const char *file)
 		status = host_single_complete(&run_program, &options->single, options->common.drivers);
 	if (status != 0)
 		return status;
+	live = live_new();
 	signals = pair_signals();
 	watch = watch_new(run_program.name, &signals, options->common.watchdog_ns);
 	settings = host_single_options_of(&options->common, &options->single, link);
@@ -161,15 +167,18 @@ run_host(struct run_options *options, const char *file)
 	settings.end = options->end == PAIR_ENDS ? PAIR_SERVER : options->end;
 	settings.graph = file;
 	settings.watch = watch;
+	settings.pages = live_pages(live);
 	settings.telemetry = options->telemetry;
 	settings.ended_fd = eventfd(0, EFD_CLOEXEC);
 	status = host_open_json(run_program.name, options->common.json, &out);
 	if (status == 0)
 		status = host_open_alone(&host, &settings, signals);
-	if (status == 0)
-		status = host_start(&host);
 	if (status == 0) {
-		status = run_host_until_end(options, &host, signals, until_ns);
+		live_draw(live, &host, run_program.name);
+		status = host_start(&host);
+	}
+	if (status == 0) {
+		status = run_host_until_end(options, &host, live, signals, until_ns);
 		reported = run_host_report(options, &host, out);
 		status = status != 0 ? status : reported;
 	}
@@ -178,6 +187,7 @@ run_host(struct run_options *options, const char *file)
 	if (settings.ended_fd > 0)
 		close(settings.ended_fd);
 	watch_free(watch);
+	live_free(live);
 	return status != 0 ? status : closed;
 }
 

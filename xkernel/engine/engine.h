@@ -461,6 +461,7 @@ struct xk_kernel {
 	bool started;                   /* drivers run on threads of their own */
 	_Atomic uint64_t seeds;         /* state of xk_kernel_seed */
 	bool no_paths;                  /* xk_kernel_set_paths */
+	struct xk_pages *pages;         /* xk_kernel_set_pages; NULL: none */
 	bool initializes;               /* an init runs: nothing can end a wait */
 	bool watches_owners;            /* crossings abort if the sender does not own the message */
 	_Atomic unsigned next_to_start; /* application code goes to the drivers in turn */

@@ -205,6 +205,12 @@ xk_kernel_set_paths(struct xk_kernel *kernel, bool wanted)
 }
 
 void
+xk_kernel_set_pages(struct xk_kernel *kernel, struct xk_pages *pages)
+{
+	kernel->pages = pages;
+}
+
+void
 xk_kernel_count_edges(struct xk_kernel *kernel, bool wanted)
 {
 	for (struct xk_protocol *p = kernel->protocols; p != NULL; p = p->next)

@@ -1,4 +1,4 @@
-/* services.c - see services.h; also those functions of process.h, platform.h and capture.h that concern the kernel. */
+/* services.c - see services.h; also those functions of process.h, platform.h, capture.h and pages.h that concern the kernel. */
 #include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -7,6 +7,7 @@
 #include "xkernel/capture.h"
 #include "xkernel/engine/engine.h"
 #include "xkernel/map.h"
+#include "xkernel/pages.h"
 
 enum { SERVICES_THREADS = 2 /* the main thread and the event thread, which may hold buffers, too */ };
 #define SERVICES_EPISODE_NS UINT64_C(1000000000)
@@ -28,6 +29,12 @@ struct xk_capture *
 xk_capture_of(const struct xk_protocol *self)
 {
 	return self->kernel->config.capture;
+}
+
+struct xk_pages *
+xk_pages_of(const struct xk_protocol *self)
+{
+	return self->kernel->pages;
 }
 
 uint64_t
