@@ -210,6 +210,29 @@ connection_set_alarm(struct tcp_connection *c)
 	xk_alarm_set(&c->alarm, connection_next_ns(c));
 }
 
+/* Sends what may be sent now. The lock is held, and released for each segment. */
+static void
+connection_send(struct tcp_connection *c)
+{
+	struct xk_protocol *self = c->session.protocol;
+	struct xk_msg *m;
+
+	while ((m = tcp_output(c, xk_now_ns(self))) != NULL) {
+		xk_unlock(&c->lock);
+		xk_push(c->session.lls, m);
+		xk_lock(&c->lock);
+	}
+}
+
+/* The hlp has taken something: tells the peer if its window was small, and is open by so much that it is worth it. */
+static void
+connection_open_window(struct tcp_connection *c)
+{
+	if (c->state != TCP_ENDED && c->rcv_nxt + tcp_receive_window(c) != c->rcv_edge &&
+	    tcp_before(c->rcv_edge, c->rcv_nxt + 2 * c->mss))
+		c->acks = true;
+}
+
 /* Hands up what has come, and then the end of the stream. The lock is held, and released meanwhile. */
 static void
 connection_deliver(struct tcp_connection *c)
@@ -234,6 +257,9 @@ connection_deliver(struct tcp_connection *c)
 			xk_demux(s, m);
 			xk_lock(&c->lock);
 			c->ready_bytes -= len;
+			connection_open_window(c);
+			if (c->ready != NULL && c->acks) /* the peer need not wait for the rest */
+				connection_send(c);
 		} else if (!c->is_done && ((c->has_fin && c->rcv_nxt == c->fin_at + 1) || c->state == TCP_ENDED)) {
 			c->is_done = true;
 			xk_unlock(&c->lock);
@@ -244,24 +270,6 @@ connection_deliver(struct tcp_connection *c)
 		}
 	}
 	c->delivers = false;
-	/* the window is open again, by so much that the peer is to know */
-	if (c->state != TCP_ENDED && c->rcv_nxt + tcp_receive_window(c) != c->rcv_edge &&
-	    tcp_before(c->rcv_edge, c->rcv_nxt + 2 * c->mss))
-		c->acks = true;
-}
-
-/* Sends what may be sent now. The lock is held, and released for each segment. */
-static void
-connection_send(struct tcp_connection *c)
-{
-	struct xk_protocol *self = c->session.protocol;
-	struct xk_msg *m;
-
-	while ((m = tcp_output(c, xk_now_ns(self))) != NULL) {
-		xk_unlock(&c->lock);
-		xk_push(c->session.lls, m);
-		xk_lock(&c->lock);
-	}
 }
 
 void

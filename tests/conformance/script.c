@@ -233,6 +233,7 @@ static const struct command {
 	{ "abort", script_do_order, true, true },
 	{ "hold", script_do_order, true, true },
 	{ "release", script_do_order, true, true },
+	{ "take", script_do_order, true, true },
 	{ "use", script_do_use, true, false },
 	{ "read", script_do_read, true, false },
 	{ "state", script_do_state, true, false },

@@ -13,6 +13,7 @@ static const struct order {
 	{ "listen", USER_LISTEN, true }, { "deaf", USER_DEAF, true },        { "open", USER_OPEN, true },
 	{ "send", USER_SEND, true },     { "end-sending", USER_END, false }, { "close", USER_CLOSE, false },
 	{ "abort", USER_ABORT, false },  { "hold", USER_HOLD, false },       { "release", USER_RELEASE, false },
+	{ "take", USER_TAKE, false },
 };
 
 static const struct result {

@@ -186,6 +186,11 @@ user_obey(void *argument)
 		user_open(c);
 		return;
 	}
+	if (order->verb == USER_TAKE) {
+		if (c != NULL && c->waits)
+			xk_semaphore_signal(&c->taken);
+		return;
+	}
 	if (order->verb == USER_HOLD || order->verb == USER_RELEASE) {
 		user_hold(user, c, order->verb == USER_HOLD);
 		return;

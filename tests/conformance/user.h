@@ -22,6 +22,7 @@ enum user_verb {
 	USER_ABORT,
 	USER_HOLD,    /* messages that come (without a connection: connections) are not taken until USER_RELEASE */
 	USER_RELEASE, /* takes them */
+	USER_TAKE,    /* takes one of them */
 	USER_LOOK,    /* updates `state` */
 };
 
