@@ -118,11 +118,15 @@ tcp_recovery_sacked(struct tcp_connection *c, const struct tcp_segment *segment)
 
 	for (unsigned i = 0; c->sacks && i < segment->options.sack_count; i++) {
 		struct tcp_range range = { segment->options.sacks[i].begin, segment->options.sacks[i].end };
+		uint32_t begin = range.begin - c->snd_una, end = range.end - c->snd_una;
 		uint32_t before = recovery_sacked_behind(c, c->snd_una);
 
-		/* a duplicate's range lies before the acknowledgement (RFC 2883), and so may forged ones */
-		if (tcp_before(range.begin, range.end) && tcp_before(c->snd_una, range.begin) &&
-		    !tcp_before(c->snd_max, range.end) && tcp_gaps_add(&c->sacked, range, &none))
+		/*
+		 * A duplicate's range lies before the acknowledgement (RFC 2883), and so may forged ones. These are
+		 * distances, because numbers half the space apart are each before the other.
+		 */
+		if (begin != 0 && begin < end && end <= c->snd_max - c->snd_una &&
+		    tcp_gaps_add(&c->sacked, range, &none))
 			is_news = is_news || recovery_sacked_behind(c, c->snd_una) != before;
 	}
 	return is_news;

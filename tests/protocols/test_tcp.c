@@ -299,6 +299,26 @@ ACCEPT_TEST(tcp_three_duplicates_resend_the_first_segment, "")
 	reset(e);
 }
 
+RIG_TEST(tcp_ranges_of_what_was_not_sent_are_ignored, tcp_rig(""))
+{
+	struct end e = accept_with(r, &selective);
+
+	CHECK_EQ(rig_push_pattern(r, e.s, 2 * MSS), 0);
+	for (uint32_t i = 0; i < 2; i++)
+		expect(&e, TCP_ACK, 1 + i * MSS, 1, MSS);
+	for (uint32_t i = 1; i < 16; i++) {
+		uint32_t begin = e.iss + 1 + (i << 28);
+		/* no further from the last byte sent than half of all numbers, to either side */
+		struct tcp_options options = { .sack_count = 2,
+					       .sacks = { { begin, begin + 0x60000000 }, { begin, e.iss + 2 } } };
+
+		say_with(&e, TCP_ACK, 1, 1, WINDOW, &options, "", 0);
+	}
+	expect_nothing(&e);
+	say(&e, TCP_ACK, 1, 1 + 2 * MSS, "");
+	reset(&e);
+}
+
 RIG_TEST(tcp_resends_only_what_the_peer_lacks, tcp_rig(""))
 {
 	struct end e = accept_with(r, &selective);
