@@ -40,10 +40,20 @@ payload_claims(const uint8_t *p, size_t len, size_t at, size_t header)
 	return claimed < header || claimed > len ? 0 : claimed;
 }
 
-static void
-payload_fix(uint8_t *ip, size_t len)
+/* Returns where the payload of an IP frame begins: behind the options, if its header may be as long as it claims. */
+static size_t
+payload_at(const uint8_t *frame, size_t len)
 {
-	uint8_t *p = ip + IP_LEN;
+	size_t options = xk_options_len(xk_protocol_type_find("ip")->options, frame + ETH_LEN, len - PAYLOAD);
+
+	return options == SIZE_MAX ? PAYLOAD : PAYLOAD + options;
+}
+
+/* Corrects the checksum of the payload, of len bytes behind an IP header of ip_len bytes. */
+static void
+payload_fix(uint8_t *ip, size_t ip_len, size_t len)
+{
+	uint8_t *p = ip + ip_len;
 	size_t claimed;
 
 	switch (ip[9]) {
@@ -55,7 +65,7 @@ payload_fix(uint8_t *ip, size_t len)
 		xk_checksum_store(p + 6, xk_checksum_finish(fuzz_udp_sum(ip, p, claimed)));
 		return;
 	case FUZZ_IP_TCP:
-		claimed = xk_get16(ip + 2) < IP_LEN + TCP_HEADER_LEN ? 0 : xk_get16(ip + 2) - IP_LEN;
+		claimed = xk_get16(ip + 2) < ip_len + TCP_HEADER_LEN ? 0 : xk_get16(ip + 2) - ip_len;
 		if (claimed == 0 || claimed > len)
 			return;
 		xk_put16(p + TCP_CHECKSUM, 0);
@@ -69,7 +79,7 @@ payload_fix(uint8_t *ip, size_t len)
 		xk_checksum_store(p + SW_CHECKSUM, xk_checksum_finish(xk_sum(0, p, claimed)));
 		return;
 	case FUZZ_IP_ICMP:
-		claimed = xk_get16(ip + 2) < IP_LEN + ICMP_LEN ? 0 : xk_get16(ip + 2) - IP_LEN;
+		claimed = xk_get16(ip + 2) < ip_len + ICMP_LEN ? 0 : xk_get16(ip + 2) - ip_len;
 		if (claimed == 0 || claimed > len)
 			return;
 		xk_put16(p + 2, 0);
@@ -84,13 +94,15 @@ void
 fuzz_fix_checksums(uint8_t *frame, size_t len, bool whole)
 {
 	uint8_t *ip = frame + ETH_LEN;
+	size_t at;
 
 	if (len < PAYLOAD || xk_get16(frame + 12) != 0x0800)
 		return;
+	at = payload_at(frame, len);
 	xk_put16(ip + 10, 0);
-	xk_checksum_store(ip + 10, xk_checksum_finish(xk_sum(0, ip, IP_LEN)));
+	xk_checksum_store(ip + 10, xk_checksum_finish(xk_sum(0, ip, at - ETH_LEN)));
 	if (whole)
-		payload_fix(ip, len - PAYLOAD);
+		payload_fix(ip, at - ETH_LEN, len - at);
 }
 
 /* ---- memory ---- */
@@ -98,7 +110,8 @@ fuzz_fix_checksums(uint8_t *frame, size_t len, bool whole)
 static bool
 payload_is(const uint8_t *frame, size_t len, uint8_t number, size_t header)
 {
-	return len >= PAYLOAD + header && xk_get16(frame + 12) == 0x0800 && frame[ETH_LEN + 9] == number;
+	return len >= PAYLOAD && xk_get16(frame + 12) == 0x0800 && frame[ETH_LEN + 9] == number &&
+	       len >= payload_at(frame, len) + header;
 }
 
 static void
@@ -164,7 +177,8 @@ payload_recall_tcp(const struct fuzz_payload_memory *memory, uint8_t *p)
 void
 fuzz_payload_recall(const struct fuzz_payload_memory *memory, uint8_t *frame, size_t len)
 {
-	uint8_t *p = frame + PAYLOAD;
+	size_t at = len < PAYLOAD ? len : payload_at(frame, len);
+	uint8_t *p = frame + at;
 
 	fuzz_rpc_recall(&memory->rpc, frame, len);
 	if (payload_is(frame, len, FUZZ_IP_STOPWAIT, STOPWAIT_HEADER_LEN)) {
@@ -172,7 +186,7 @@ fuzz_payload_recall(const struct fuzz_payload_memory *memory, uint8_t *frame, si
 	} else if (payload_is(frame, len, FUZZ_IP_TCP, TCP_HEADER_LEN)) {
 		payload_recall_tcp(memory, p);
 	} else if (payload_is(frame, len, FUZZ_IP_ICMP, ICMP_LEN + 4) && xk_get32(p + ICMP_LEN) == UINT32_MAX) {
-		size_t room = len - PAYLOAD - ICMP_LEN;
+		size_t room = len - at - ICMP_LEN;
 
 		memcpy(p + ICMP_LEN, memory->packet, room < memory->packet_len ? room : memory->packet_len);
 	}
@@ -208,6 +222,40 @@ fuzz_payload_answer(uint8_t *frame, size_t len)
 }
 
 /* ---- messages ---- */
+
+size_t
+fuzz_payload_make_options(const char *type, uint8_t *p, uint64_t *random)
+{
+	const struct xk_option *options = xk_protocol_type_find(type)->options->options;
+	unsigned count = 0;
+	size_t len = 0;
+
+	while (options[count].name != NULL)
+		count++;
+	for (unsigned left = fuzz_draw(random, 5); left > 0; left--) {
+		unsigned which = fuzz_draw(random, count + 2);
+		const struct xk_option *option = which < count ? &options[which] : NULL;
+		size_t option_len = option == NULL ? XK_OPTION_HEAD + fuzz_draw(random, 8)
+						   : XK_OPTION_HEAD + option->once +
+							     (option->least + fuzz_draw(random, 3)) * option->each;
+
+		if (which == count)
+			option_len = 1;
+		else if (fuzz_draw(random, 8) == 0)
+			option_len += fuzz_draw(random, 4);
+		if (len + option_len > XK_OPTIONS_MAX)
+			break;
+		for (size_t i = 0; i < option_len; i++)
+			p[len + i] = (uint8_t)fuzz_draw(random, 256);
+		p[len] = option != NULL ? option->kind : which == count ? XK_OPTION_NONE : p[len];
+		if (option_len > 1 && fuzz_draw(random, 16) > 0)
+			p[len + 1] = (uint8_t)option_len;
+		len += option_len;
+	}
+	while (len % 4 != 0)
+		p[len++] = XK_OPTION_END;
+	return len;
+}
 
 /* Returns a random small number, or a field of ones. */
 static uint64_t
@@ -290,10 +338,12 @@ fuzz_payload_make_segment(uint8_t *p, uint64_t *random)
 	uint8_t what = flags[fuzz_draw(random, sizeof(flags))];
 	size_t header = TCP_HEADER_LEN, len = fuzz_draw(random, 2) == 0 ? 0 : fuzz_draw(random, 128);
 
-	memset(p, 0, TCP_HEADER_LEN + sizeof(syn) + 128);
+	memset(p, 0, TCP_HEADER_LEN + XK_OPTIONS_MAX + 128);
 	if ((what & TCP_SYN) != 0 && fuzz_draw(random, 2) == 0) {
 		memcpy(p + header, syn, sizeof(syn));
 		header += sizeof(syn);
+	} else if (fuzz_draw(random, 3) == 0) {
+		header += fuzz_payload_make_options("tcp", p + header, random);
 	}
 	xk_put32(p, what == TCP_SYN ? (1 + fuzz_draw(random, 4)) << 16 | FUZZ_TCP_PORT : UINT32_MAX);
 	xk_put32(p + TCP_SEQUENCE, what == TCP_SYN ? fuzz_draw(random, 3) : near_ones(random));

@@ -7,6 +7,7 @@
 #include "tests/fuzz/fuzz_payload.h"
 #include "xkernel/bytes.h"
 #include "xkernel/checksum.h"
+#include "xkernel/options.h"
 
 enum { TRAFFIC_PIECES = 12, TRAFFIC_PAYLOAD = 8192 };
 
@@ -137,24 +138,26 @@ struct datagram {
 static void
 put_piece(struct traffic *t, const struct datagram *d, struct piece piece)
 {
-	uint8_t frame[FUZZ_FRAME_MAX + 1], *p = frame + 14;
+	uint8_t frame[FUZZ_FRAME_MAX + 1], options[XK_OPTIONS_MAX], *p = frame + 14;
 	size_t len = piece.end - piece.start, padding = chance(t, 4) ? draw(t, 20) : 0;
+	size_t header = 20 + (chance(t, 8) ? fuzz_payload_make_options("ip", options, &t->random) : 0);
 
-	if (14 + 20 + len + padding > FUZZ_FRAME_MAX)
+	if (14 + header + len + padding > FUZZ_FRAME_MAX)
 		return;
 	store_eth(frame, FUZZ_LINK, d->peer, 0x0800);
 	memset(p, 0, 20);
-	p[0] = 0x45;
-	xk_put16(p + 2, (uint16_t)(20 + len));
+	memcpy(p + 20, options, header - 20);
+	p[0] = (uint8_t)(0x40 | header / 4);
+	xk_put16(p + 2, (uint16_t)(header + len));
 	xk_put16(p + 4, (uint16_t)d->id);
 	xk_put16(p + 6, (uint16_t)(piece.start / 8 | (piece.more ? 0x2000 : 0)));
 	p[8] = chance(t, 24) ? 1 : 64;
 	p[9] = 17;
 	xk_put32(p + 12, FUZZ_PEER_HOST + d->peer);
 	xk_put32(p + 16, draw_destination(t));
-	memcpy(p + 20, d->payload + piece.start, len);
-	memset(p + 20 + len, 0, padding);
-	put_frame(t, frame, 14 + 20 + len + padding);
+	memcpy(p + header, d->payload + piece.start, len);
+	memset(p + header + len, 0, padding);
+	put_frame(t, frame, 14 + header + len + padding);
 }
 
 /* Makes a UDP datagram with a valid checksum or none. */
@@ -294,12 +297,13 @@ static void
 put_payload_of(struct traffic *t, unsigned peer, uint32_t destination, uint8_t number, const uint8_t *payload,
 	       size_t len)
 {
-	uint8_t frame[14 + 20 + FUZZ_PAYLOAD_MAX] = { 0 }, *p = frame + 14;
+	uint8_t frame[14 + 20 + XK_OPTIONS_MAX + FUZZ_PAYLOAD_MAX] = { 0 }, *p = frame + 14;
+	size_t header = 20 + (chance(t, 16) ? fuzz_payload_make_options("ip", p + 20, &t->random) : 0);
 
-	memcpy(p + 20, payload, len);
-	len += 20;
+	memcpy(p + header, payload, len);
+	len += header;
 	store_eth(frame, FUZZ_LINK, peer, 0x0800);
-	p[0] = 0x45;
+	p[0] = (uint8_t)(0x40 | header / 4);
 	xk_put16(p + 2, (uint16_t)len);
 	xk_put16(p + 4, (uint16_t)draw(t, 4));
 	p[8] = 64;
