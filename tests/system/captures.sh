@@ -249,6 +249,21 @@ if [ -n "$has_tshark" ]; then
 	check "fragments are no headers" "they are" [ "$(dissected 'sequence != "" && sequence != 0 && bid != ""')" -eq 0 ]
 	check "fragments are dissected" "they are not" [ "$(dissected 'fragments == 3')" -gt 100 ]
 	check "tshark has no complaint" "$(cat "$work/dissecting")" eval '! grep -qiE "lua|error" "$work/dissecting"'
+
+	# Options are shown as Wireshark's own dissector of TCP shows them.
+	"$build/tcptest" --link sim --rounds 300 --flow both --size 1400 --mode ipp --preset ethernet10,loss=2% \
+		--pcap "$work/segments" >"$work/out"
+	tshark -n -r "$work/segments.client" -o tcp.relative_sequence_numbers:FALSE -T fields -e tcp.options.mss_val \
+		-e tcp.options.wscale.shift -e tcp.options.timestamp.tsval -e tcp.options.timestamp.tsecr -e tcp.options.sack_le \
+		-e tcp.options.sack_re >"$work/options.own" 2>"$work/dissecting"
+	expect "TCP's header under another name" 0 '' "$xk" compile --with tests/system/segment.c -o "$work/segment"
+	"$work/segment" dissectors -o "$work/segment.lua"
+	shown=xk_segment.options
+	tshark -n -X lua_script:"$work/segment.lua" -r "$work/segments.client" -T fields -e $shown.mss.mss -e $shown.scale.scale \
+		-e $shown.stamp.stamp -e $shown.stamp.echo -e $shown.sack.begin -e $shown.sack.end >"$work/options" 2>"$work/dissecting"
+	check "options are dissected" "$(diff "$work/options" "$work/options.own" | head -n 5)" cmp -s "$work/options" "$work/options.own"
+	check "... also several ranges" "there are none" grep -q ',.*,' "$work/options"
+	check "tshark has no complaint of options" "$(cat "$work/dissecting")" eval '! grep -qiE "lua|error" "$work/dissecting"'
 fi
 
 # ---- unwritable files ------------------------------------------------------------------------------------------------------

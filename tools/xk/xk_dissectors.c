@@ -2,7 +2,8 @@
  * xk_dissectors.c - `xk dissectors [GRAPH] -o FILE`: writes the headers that protocols declare (xkernel/header.h) as
  * dissectors for Wireshark and tshark, in Lua.
  *
- * Each protocol with a header is a Proto, xk_NAME, with a filter for each field. The number in the header selects the
+ * Each protocol with a header is a Proto, xk_NAME, with a filter for each field, xk_NAME.FIELD, and for each option behind
+ * the fields and its own, xk_NAME.options.OPTION and xk_NAME.options.OPTION.FIELD. The number in the header selects the
  * protocol above; protocols on eth or ip are in Wireshark's own tables. Protocols that Wireshark knows are left to it.
  */
 #include <ctype.h>
@@ -31,7 +32,7 @@ static const struct options_program dissectors_program = {
 	.usage = "[GRAPH] [-o FILE]",
 	.about = "Writes dissectors in Lua for the headers of all protocols: `tshark -X lua_script:FILE -r CAPTURE`.\n"
 		 "Protocols identify those above them by their usual numbers and, with GRAPH, by the numbers of the\n"
-		 "graph's edges. eth, arp, ip, icmp and udp are Wireshark's own.",
+		 "graph's edges. eth, arp, ip, icmp, tcp and udp are Wireshark's own.",
 	.options = dissectors_options,
 	.operands_max = 1,
 	.reads_operands = true,
@@ -92,20 +93,32 @@ dissectors_write_name(FILE *stream, const char *name)
 		fprintf(stream, *c < 0x80 && (isalnum(*c) || *c == '_' || *c == '-') ? "%c" : "_%02x", *c);
 }
 
-/* Writes "xk_TYPE.FIELD.BIT", "LABEL": a field's name in filters, and its label. bit: NULL for the whole field. */
+/* What holds a field: a header, or an option behind its fields (NULL: none). */
+struct dissectors_owner {
+	const char *type, *option;
+};
+
+/*
+ * Writes "xk_TYPE.options.OPTION.FIELD.BIT", "LABEL": a name in filters, without those that are NULL, and the last name
+ * as the label.
+ */
 static void
-dissectors_write_names(FILE *stream, const char *type, const char *field, const char *bit)
+dissectors_write_names(FILE *stream, const struct dissectors_owner *owner, const char *field, const char *bit)
 {
+	const char *const names[] = { owner->option, field, bit };
+	const char *label = owner->option;
+
 	fputs("\"xk_", stream);
-	dissectors_write_name(stream, type);
-	putc('.', stream);
-	dissectors_write_name(stream, field);
-	if (bit != NULL) {
-		putc('.', stream);
-		dissectors_write_name(stream, bit);
-	}
+	dissectors_write_name(stream, owner->type);
+	fputs(owner->option != NULL ? ".options" : "", stream);
+	for (unsigned i = 0; i < XK_ARRAY_LENGTH(names); i++)
+		if (names[i] != NULL) {
+			putc('.', stream);
+			dissectors_write_name(stream, names[i]);
+			label = names[i];
+		}
 	fputs("\", ", stream);
-	dissectors_write_string(stream, bit != NULL ? bit : field);
+	dissectors_write_string(stream, label);
 }
 
 /* Writes TABLE[TYPE]. */
@@ -137,7 +150,8 @@ dissectors_range_of(const struct xk_field *field, size_t at)
 
 /* Declares a field, and each of its named bits, with the bytes of each; n numbers them. */
 static void
-dissectors_write_field(FILE *stream, const char *type, const struct xk_field *field, size_t at, unsigned *n)
+dissectors_write_field(FILE *stream, const struct dissectors_owner *owner, const struct xk_field *field, size_t at,
+		       unsigned *n)
 {
 	struct dissectors_range range = dissectors_range_of(field, at);
 	bool is_number = field->print == XK_PRINT_DECIMAL || field->print == XK_PRINT_HEX;
@@ -155,7 +169,7 @@ dissectors_write_field(FILE *stream, const char *type, const struct xk_field *fi
 	else
 		fprintf(stream, "uint%zu", range.count * 8);
 	putc('(', stream);
-	dissectors_write_names(stream, type, field->name, NULL);
+	dissectors_write_names(stream, owner, field->name, NULL);
 	if (is_number && range.count <= 8 && !is_odd) {
 		fprintf(stream, ", base.%s, ", field->print == XK_PRINT_HEX || field->is_bits ? "HEX" : "DEC");
 		if (field->values != NULL && !field->is_bits) {
@@ -177,9 +191,76 @@ dissectors_write_field(FILE *stream, const char *type, const struct xk_field *fi
 	for (const struct xk_field_value *v = field->values; field->is_bits && v != NULL && v->name != NULL; v++) {
 		++*n;
 		fprintf(stream, "f[%u], at[%u] = ProtoField.bool(", *n, *n);
-		dissectors_write_names(stream, type, field->name, v->name);
+		dissectors_write_names(stream, owner, field->name, v->name);
 		fprintf(stream, ", %zu, nil, 0x%" PRIx64 "), at[%u]\n", range.count * 8, v->value << shift, *n - 1);
 	}
+}
+
+/* ---- options ---- */
+
+/* The Lua function that adds the options in bytes from `from` up to `last` to a tree. */
+static const char dissectors_options_code[] =
+	"local function add_fields(tree, tvb, f, o, first, last, from, limit)\n"
+	"\tfor i = first, last do\n"
+	"\t\tlocal begin, count = from + o.at[i][1], o.at[i][2]\n"
+	"\t\tif begin + count <= limit then tree:add(f[i], tvb(begin, count)) end\n"
+	"\tend\n"
+	"end\n"
+	"local function add_options(tree, tvb, f, options, from, last)\n"
+	"\twhile from < last and tvb(from, 1):uint() ~= 0 do\n"
+	"\t\tlocal kind, len = tvb(from, 1):uint(), 1\n"
+	"\t\tif kind ~= 1 then len = from + 1 < last and tvb(from + 1, 1):uint() or 0 end\n"
+	"\t\tif len < 1 + (kind == 1 and 0 or 1) or from + len > last then\n"
+	"\t\t\ttree:add(tvb(from, last - from), \"malformed option \" .. kind)\n"
+	"\t\t\treturn\n"
+	"\t\tend\n"
+	"\t\tlocal o, at, limit = options[kind], from + 2, from + len\n"
+	"\t\tif o then\n"
+	"\t\t\tlocal t = tree:add(f[o.head], tvb(from, len))\n"
+	"\t\t\tadd_fields(t, tvb, f, o, o.head + 1, o.again - 1, at, limit)\n"
+	"\t\t\tat = at + o.once\n"
+	"\t\t\twhile o.each > 0 and at + o.each <= limit do\n"
+	"\t\t\t\tadd_fields(t, tvb, f, o, o.again, o.last, at, limit)\n"
+	"\t\t\t\tat = at + o.each\n"
+	"\t\t\tend\n"
+	"\t\telseif kind ~= 1 then\n"
+	"\t\t\ttree:add(tvb(from, len), \"option \" .. kind)\n"
+	"\t\tend\n"
+	"\t\tfrom = limit\n"
+	"\tend\n"
+	"end\n";
+
+/* Declares the options and their fields, with their places: of those that repeat, among each other. */
+static void
+dissectors_write_options(FILE *stream, const struct xk_protocol_type *type, unsigned *n)
+{
+	fputs("local options = {}\n", stream);
+	for (const struct xk_option *option = type->options->options; option->name != NULL; option++) {
+		const struct dissectors_owner owner = { type->name, option->name };
+		unsigned head = ++*n, again = head + 1;
+		size_t at = 0, once = option->once * (size_t)8;
+
+		fprintf(stream, "do\nlocal at = {}\nf[%u] = ProtoField.none(", head);
+		dissectors_write_names(stream, &owner, NULL, NULL);
+		fputs(")\n", stream);
+		for (const struct xk_field *field = option->fields; field->name != NULL; at += field->bits, field++) {
+			dissectors_write_field(stream, &owner, field, at < once ? at : at - once, n);
+			again = at < once ? *n + 1 : again;
+		}
+		fprintf(stream,
+			"options[%u] = { head = %u, again = %u, last = %u, once = %u, each = %u, at = at }\nend\n",
+			option->kind, head, again, *n, option->once, option->each);
+	}
+}
+
+/* Writes what sets `size` to the header's length, with options, if that can be. */
+static void
+dissectors_write_size(FILE *stream, const struct xk_option_list *list)
+{
+	fprintf(stream,
+		"\tlocal claimed = tvb(0, %u):bitfield(%u, %u) * %u\n"
+		"\tif claimed >= size and claimed <= tvb:len() then size = claimed end\n",
+		list->at + 1u, list->at * 8u + 8u - list->shift - list->bits, list->bits, list->unit);
 }
 
 /* ---- protocols ---- */
@@ -203,8 +284,8 @@ dissectors_write_rest(FILE *stream, const struct xk_protocol_type *type)
 	size_t at, part_at = 0;
 	const struct xk_field *upper = dissectors_find_upper(type, &at);
 
-	fprintf(stream, "\tif tvb:len() == %" PRIu32 " then return %" PRIu32 " end\n", type->header, type->header);
-	fprintf(stream, "\tlocal rest = tvb(%" PRIu32 "):tvb()\n\tlocal done = 0\n", type->header);
+	fputs("\tif tvb:len() == size then return size end\n\tlocal rest = tvb(size):tvb()\n\tlocal done = 0\n",
+	      stream);
 	if (upper != NULL) {
 		fputs("\tlocal whole = true", stream);
 		for (const struct xk_field *field = type->fields; field->name != NULL;
@@ -227,6 +308,7 @@ dissectors_write_rest(FILE *stream, const struct xk_protocol_type *type)
 static void
 dissectors_write_protocol(FILE *stream, const struct xk_protocol_type *type)
 {
+	const struct dissectors_owner owner = { type->name, NULL };
 	unsigned n = 0;
 	size_t at = 0;
 
@@ -245,12 +327,20 @@ dissectors_write_protocol(FILE *stream, const struct xk_protocol_type *type)
 	}
 	at = 0;
 	for (const struct xk_field *field = type->fields; field->name != NULL; at += field->bits, field++)
-		dissectors_write_field(stream, type->name, field, at, &n);
+		dissectors_write_field(stream, &owner, field, at, &n);
+	if (type->options != NULL)
+		dissectors_write_options(stream, type, &n);
 	fprintf(stream,
-		"function p.dissector(tvb, pinfo, tree)\n\tif tvb:len() < %" PRIu32 " then return 0 end\n"
-		"\tpinfo.cols.protocol = name\n\tlocal t = tree:add(p, tvb(0, %" PRIu32 "))\n",
-		type->header, type->header);
-	fputs("\tfor i, bytes in ipairs(at) do t:add(f[i], tvb(bytes[1], bytes[2])) end\n", stream);
+		"function p.dissector(tvb, pinfo, tree)\n\tlocal size = %" PRIu32 "\n"
+		"\tif tvb:len() < size then return 0 end\n",
+		type->header);
+	if (type->options != NULL)
+		dissectors_write_size(stream, type->options);
+	fputs("\tpinfo.cols.protocol = name\n\tlocal t = tree:add(p, tvb(0, size))\n"
+	      "\tfor i, bytes in ipairs(at) do t:add(f[i], tvb(bytes[1], bytes[2])) end\n",
+	      stream);
+	if (type->options != NULL)
+		fprintf(stream, "\tadd_options(t, tvb, f, options, %" PRIu32 ", size)\n", type->header);
 	dissectors_write_rest(stream, type);
 	fputs("\treturn tvb:len()\nend\nend\n", stream);
 }
@@ -298,8 +388,9 @@ dissectors_write_edge(FILE *stream, const struct xk_graph *graph, const struct x
 static void
 dissectors_write(FILE *stream, const struct xk_graph *graph)
 {
-	fputs("-- Written by xk dissectors: the headers of x-kernel protocols.\nlocal protocols, uppers = {}, {}\n",
-	      stream);
+	fprintf(stream,
+		"-- Written by xk dissectors: the headers of x-kernel protocols.\nlocal protocols, uppers = {}, {}\n%s",
+		dissectors_options_code);
 	for (const struct xk_protocol_type *const *type = xk_protocol_types; *type != NULL; type++)
 		if (dissectors_is_ours(*type))
 			dissectors_write_protocol(stream, *type);
