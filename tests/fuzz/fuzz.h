@@ -130,6 +130,8 @@ enum {
 	FUZZ_AM_GRAPH = 17,
 	FUZZ_TCP_GRAPH = 18,
 	FUZZ_SELECT_GRAPH = 31, /* the graph of calls by number */
+	FUZZ_HEADERS_IP = 2,    /* fuzz_headers' loaders of headers with options */
+	FUZZ_HEADERS_TCP = 13,
 };
 
 #define FUZZ_LINK UINT64_C(0x020000000001)

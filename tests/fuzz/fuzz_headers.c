@@ -46,6 +46,9 @@ enum headers_which {
 	HEADERS_COUNT
 };
 
+static_assert((unsigned)HEADERS_IP == FUZZ_HEADERS_IP && (unsigned)HEADERS_TCP == FUZZ_HEADERS_TCP,
+	      "test_fuzz_headers.c makes inputs for these");
+
 enum {
 	HEADERS_CHOICES = 4,
 	HEADERS_MAX = 4096,
@@ -235,6 +238,39 @@ headers_ip_expected(const struct headers *h, const uint8_t *p)
 	return XK_DROP_NONE;
 }
 
+/* Returns the reason to drop a datagram with these options (RFC 791, 3.1; RFC 7126, 4.3, 4.4; RFC 2113). */
+static unsigned
+headers_ip_options_expected(const uint8_t *p, size_t len)
+{
+	size_t option;
+
+	for (; len > 0 && p[0] != 0; p += option, len -= option) {
+		option = p[0] == 1 ? 1 : len > 1 ? p[1] : 0;
+		if (option > len || option < (p[0] == 1 ? 1 : 2))
+			return IP_DROP_BAD_OPTIONS;
+		if ((p[0] == 7 || p[0] == 131 || p[0] == 137) && option % 4 != 3) /* a pointer, and addresses */
+			return IP_DROP_BAD_OPTIONS;
+		if (p[0] == 68 && (option < 4 || option % 4 != 0)) /* a pointer, flags, and time stamps */
+			return IP_DROP_BAD_OPTIONS;
+		if (p[0] == 148 && option != 4)
+			return IP_DROP_BAD_OPTIONS;
+		if (p[0] == 131 || p[0] == 137)
+			return IP_DROP_SOURCE_ROUTE;
+	}
+	return XK_DROP_NONE;
+}
+
+static void
+headers_ip_options(const struct headers *h)
+{
+	size_t len = 4 * (size_t)(h->bytes[0] & 15) - 20, got = xk_options_len(&ip_option_list, h->bytes, h->len - 20);
+
+	FUZZ_CHECK(got == (len <= h->len - 20 ? len : SIZE_MAX));
+	if (got != SIZE_MAX)
+		FUZZ_CHECK(xk_options_check(&ip_option_list, h->bytes + 20, len) ==
+			   headers_ip_options_expected(h->bytes + 20, len));
+}
+
 static void
 headers_ip(struct headers *h)
 {
@@ -249,6 +285,8 @@ headers_ip(struct headers *h)
 	why = ip_version_check(h->m->data);
 	if (why == XK_DROP_NONE)
 		why = xk_receive_check(&ip.format, h->m);
+	if (why == IP_HAS_OPTIONS)
+		headers_ip_options(h);
 	if (!headers_agree(why, headers_ip_expected(h, p)))
 		return;
 	xk_msg_pop_in_place(h->m, IP_HEADER_LEN);
@@ -670,11 +708,24 @@ headers_tcp_option(const uint8_t *p, size_t len, uint8_t kind)
 	return found;
 }
 
+/* Checks the ranges: those of all options, as far as there is room. */
+static void
+headers_tcp_check_ranges(const struct tcp_options *options, const uint8_t *p, size_t len)
+{
+	unsigned count = 0;
+
+	for (size_t at = 0; at < len && p[at] != 0; at += p[at] == 1 ? 1 : p[at + 1])
+		for (size_t range = 2; p[at] == 5 && range < p[at + 1] && count < 4; range += 8, count++)
+			FUZZ_CHECK(options->sacks[count].begin == headers_number(p + at + range, 4) &&
+				   options->sacks[count].end == headers_number(p + at + range + 4, 4));
+	FUZZ_CHECK(options->sack_count == count);
+}
+
 static void
 headers_tcp_check_options(const struct tcp_options *options, const uint8_t *p, size_t len)
 {
 	const uint8_t *mss = headers_tcp_option(p, len, 2), *scale = headers_tcp_option(p, len, 3);
-	const uint8_t *stamp = headers_tcp_option(p, len, 8), *sack = headers_tcp_option(p, len, 5);
+	const uint8_t *stamp = headers_tcp_option(p, len, 8);
 
 	FUZZ_CHECK(options->mss == (mss == NULL ? 0 : headers_number(mss + 2, 2)));
 	FUZZ_CHECK(options->has_scale == (scale != NULL) &&
@@ -683,7 +734,8 @@ headers_tcp_check_options(const struct tcp_options *options, const uint8_t *p, s
 	FUZZ_CHECK(options->has_stamp == (stamp != NULL));
 	FUZZ_CHECK(stamp == NULL || options->stamp == headers_number(stamp + 2, 4));
 	FUZZ_CHECK(stamp == NULL || options->echo == headers_number(stamp + 6, 4));
-	FUZZ_CHECK((options->sack_count > 0) == (sack != NULL) && options->sack_count <= 4);
+	FUZZ_CHECK(options->has_mss == (mss != NULL));
+	headers_tcp_check_ranges(options, p, len);
 }
 
 static unsigned

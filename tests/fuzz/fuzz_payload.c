@@ -6,6 +6,7 @@
 #include "protocols/stopwait/stopwait_private.h"
 #include "protocols/tcp/tcp_private.h"
 #include "protocols/test/traffic_private.h"
+#include "tests/fuzz/fuzz_options.h"
 #include "xkernel/bytes.h"
 #include "xkernel/checksum.h"
 
@@ -223,40 +224,6 @@ fuzz_payload_answer(uint8_t *frame, size_t len)
 
 /* ---- messages ---- */
 
-size_t
-fuzz_payload_make_options(const char *type, uint8_t *p, uint64_t *random)
-{
-	const struct xk_option *options = xk_protocol_type_find(type)->options->options;
-	unsigned count = 0;
-	size_t len = 0;
-
-	while (options[count].name != NULL)
-		count++;
-	for (unsigned left = fuzz_draw(random, 5); left > 0; left--) {
-		unsigned which = fuzz_draw(random, count + 2);
-		const struct xk_option *option = which < count ? &options[which] : NULL;
-		size_t option_len = option == NULL ? XK_OPTION_HEAD + fuzz_draw(random, 8)
-						   : XK_OPTION_HEAD + option->once +
-							     (option->least + fuzz_draw(random, 3)) * option->each;
-
-		if (which == count)
-			option_len = 1;
-		else if (fuzz_draw(random, 8) == 0)
-			option_len += fuzz_draw(random, 4);
-		if (len + option_len > XK_OPTIONS_MAX)
-			break;
-		for (size_t i = 0; i < option_len; i++)
-			p[len + i] = (uint8_t)fuzz_draw(random, 256);
-		p[len] = option != NULL ? option->kind : which == count ? XK_OPTION_NONE : p[len];
-		if (option_len > 1 && fuzz_draw(random, 16) > 0)
-			p[len + 1] = (uint8_t)option_len;
-		len += option_len;
-	}
-	while (len % 4 != 0)
-		p[len++] = XK_OPTION_END;
-	return len;
-}
-
 /* Returns a random small number, or a field of ones. */
 static uint64_t
 known(uint64_t *random, unsigned few)
@@ -343,7 +310,7 @@ fuzz_payload_make_segment(uint8_t *p, uint64_t *random)
 		memcpy(p + header, syn, sizeof(syn));
 		header += sizeof(syn);
 	} else if (fuzz_draw(random, 3) == 0) {
-		header += fuzz_payload_make_options("tcp", p + header, random);
+		header += fuzz_make_options("tcp", p + header, random);
 	}
 	xk_put32(p, what == TCP_SYN ? (1 + fuzz_draw(random, 4)) << 16 | FUZZ_TCP_PORT : UINT32_MAX);
 	xk_put32(p + TCP_SEQUENCE, what == TCP_SYN ? fuzz_draw(random, 3) : near_ones(random));

@@ -42,12 +42,6 @@ void fuzz_payload_recall(const struct fuzz_payload_memory *memory, uint8_t *fram
 /* Turns an IP frame into its echo by the peer that it was sent to. */
 void fuzz_payload_answer(uint8_t *frame, size_t len);
 
-/*
- * Writes a list of options behind the header of this type, most of them as it declares them, in whole words. Returns its
- * length, at most XK_OPTIONS_MAX.
- */
-size_t fuzz_payload_make_options(const char *type, uint8_t *p, uint64_t *random);
-
 /* Writes a segment of TCP. Returns its length. */
 size_t fuzz_payload_make_segment(uint8_t *payload, uint64_t *random);
 

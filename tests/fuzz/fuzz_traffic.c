@@ -4,10 +4,10 @@
  */
 #include <string.h>
 
+#include "tests/fuzz/fuzz_options.h"
 #include "tests/fuzz/fuzz_payload.h"
 #include "xkernel/bytes.h"
 #include "xkernel/checksum.h"
-#include "xkernel/options.h"
 
 enum { TRAFFIC_PIECES = 12, TRAFFIC_PAYLOAD = 8192 };
 
@@ -140,7 +140,7 @@ put_piece(struct traffic *t, const struct datagram *d, struct piece piece)
 {
 	uint8_t frame[FUZZ_FRAME_MAX + 1], options[XK_OPTIONS_MAX], *p = frame + 14;
 	size_t len = piece.end - piece.start, padding = chance(t, 4) ? draw(t, 20) : 0;
-	size_t header = 20 + (chance(t, 8) ? fuzz_payload_make_options("ip", options, &t->random) : 0);
+	size_t header = 20 + (chance(t, 8) ? fuzz_make_options("ip", options, &t->random) : 0);
 
 	if (14 + header + len + padding > FUZZ_FRAME_MAX)
 		return;
@@ -298,7 +298,7 @@ put_payload_of(struct traffic *t, unsigned peer, uint32_t destination, uint8_t n
 	       size_t len)
 {
 	uint8_t frame[14 + 20 + XK_OPTIONS_MAX + FUZZ_PAYLOAD_MAX] = { 0 }, *p = frame + 14;
-	size_t header = 20 + (chance(t, 16) ? fuzz_payload_make_options("ip", p + 20, &t->random) : 0);
+	size_t header = 20 + (chance(t, 16) ? fuzz_make_options("ip", p + 20, &t->random) : 0);
 
 	memcpy(p + header, payload, len);
 	len += header;

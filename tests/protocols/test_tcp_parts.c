@@ -101,31 +101,6 @@ TEST(each_wrong_length_is_refused)
 			}
 }
 
-TEST(an_option_without_a_length_is_refused)
-{
-	uint8_t bytes[TCP_OPTIONS_MAX];
-	struct tcp_options options;
-
-	memset(bytes, 1, sizeof(bytes));
-	for (size_t len = 1; len <= TCP_OPTIONS_MAX; len++)
-		for (unsigned kind = 0; kind < 256; kind++) {
-			bytes[len - 1] = (uint8_t)kind;
-			CHECK(parse(&options, bytes, len) == (kind <= 1));
-			bytes[len - 1] = 1;
-		}
-	CHECK(parse(&options, bytes, 0));
-}
-
-TEST(nothing_behind_the_end_is_read)
-{
-	static const uint8_t bytes[] = { 1, 0, 2, 4, 5, 0xb4, 3, 99 };
-	struct tcp_options options;
-
-	CHECK(parse(&options, bytes, sizeof(bytes)));
-	CHECK_EQ(options.mss, 0);
-	CHECK(!options.has_scale);
-}
-
 TEST(a_shift_above_fourteen_is_taken_as_fourteen)
 {
 	uint8_t bytes[] = { 3, 3, 0, 0 };

@@ -65,9 +65,6 @@ declared_lists(struct declared *d, const struct xk_protocol_type *type)
 	has_end = declared_list(d, "fields", type->fields, sizeof(*type->fields), offsetof(struct xk_field, name));
 	for (const struct xk_field *f = type->fields; has_end && f != NULL && f->name != NULL; f++)
 		declared_list(d, "values", f->values, sizeof(*f->values), offsetof(struct xk_field_value, name));
-	if (type->options != NULL)
-		declared_list(d, "options", type->options->options, sizeof(struct xk_option),
-			      offsetof(struct xk_option, name));
 	return d->good;
 }
 
