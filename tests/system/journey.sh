@@ -48,6 +48,10 @@ holds_page arp 'both cross eth and the link' \
 	'way(1) == ["arp>eth", "eth>port", "port<eth", "eth<arp"] == way(first(k="down", h=host("server"), a="arp")["m"])
 		and first(k="down", h=host("server"), a="arp")["because"] == first(k="up", h=host("server"), b="arp")["i"]'
 
+page segments graphs/explore/tcp.dot --until 5s
+holds_page segments 'options lengthen a header' \
+	'crossing("client", "tcp>ip")["n"] == 40 == 4 * fields(crossing("client", "tcp>ip"))["offset"]'
+
 # ---- paths: the page shows what happens --------------------------------------------------------------------------------
 
 page paths $pair --set client.udptest.rounds=20
@@ -174,6 +178,8 @@ shows datagram 'it opens at its first step' '' 'data-step="1"' 'pair-ethernet10.
 shows datagram 'a header with its fields' "step=$(number datagram 'crossing("client", "udp>ip")["i"]')" \
 	'puts its header of 8 bytes in front' '<td>destination</td><td class="value">2001</td>' 'class="block header now"[^>]*>udp' \
 	'thread 1, stack 2'
+shows segments 'the options of a header' "step=$(number segments 'crossing("server", "ip<tcp")["i"]')" 'header now"[^>]*>tcp<small>40 bytes' \
+	'<td>mss</td><td class="value">1460</td><td class="bytes">05b4' '<td>sack_permitted</td>' '<td>stamp: echo</td><td class="value">0</td>'
 shows datagram 'the last step' 'step=999999' "data-step=\"$(number datagram 'len(steps)')\""
 shows datagram 'a message by number' 'message=3' 'data-message="3"' "data-step=\"$(number datagram 'first(m=3)["i"]')\""
 shows paths 'by path' 'first=path' 'by path, ' 'class="node[a-z ]* passed"'

@@ -804,9 +804,9 @@ journey_carries(const struct xk_edge *edge)
 	return role->needs != XK_CONTROL;
 }
 
-/* Writes a type's header as declared. */
+/* Writes fields, a list of JSON's, as declared. */
 static void
-journey_write_type(FILE *out, const struct xk_protocol_type *type)
+journey_write_fields(FILE *out, const struct xk_field *fields)
 {
 	static const char *const kinds[] = { [XK_VARIES] = "varies",
 					     [XK_FIXED] = "fixed",
@@ -818,12 +818,9 @@ journey_write_type(FILE *out, const struct xk_protocol_type *type)
 					      [XK_PRINT_HOST] = "host",
 					      [XK_PRINT_LINK] = "link" };
 
-	json_quote(out, type->name);
-	fprintf(out, ":{\"header\":%" PRIu32 ",\"help\":", type->header);
-	json_quote(out, type->help == NULL ? "" : type->help);
-	fputs(",\"fields\":[", out);
-	for (const struct xk_field *f = type->fields; f != NULL && f->name != NULL; f++) {
-		fputs(f == type->fields ? "{\"name\":" : ",{\"name\":", out);
+	fputs("\"fields\":[", out);
+	for (const struct xk_field *f = fields; f != NULL && f->name != NULL; f++) {
+		fputs(f == fields ? "{\"name\":" : ",{\"name\":", out);
 		json_quote(out, f->name);
 		fprintf(out, ",\"bits\":%u,\"kind\":\"%s\",\"print\":\"%s\"", f->bits, kinds[f->kind],
 			prints[f->print]);
@@ -846,7 +843,33 @@ journey_write_type(FILE *out, const struct xk_protocol_type *type)
 		}
 		fputc('}', out);
 	}
-	fputs("]}", out);
+	fputc(']', out);
+}
+
+/* Writes a type's header and its options as declared. */
+static void
+journey_write_type(FILE *out, const struct xk_protocol_type *type)
+{
+	const struct xk_option_list *list = type->options;
+
+	json_quote(out, type->name);
+	fprintf(out, ":{\"header\":%" PRIu32 ",\"help\":", type->header);
+	json_quote(out, type->help == NULL ? "" : type->help);
+	fputc(',', out);
+	journey_write_fields(out, type->fields);
+	if (list != NULL) {
+		fprintf(out, ",\"options\":{\"at\":%u,\"shift\":%u,\"bits\":%u,\"unit\":%u,\"list\":[", list->at,
+			list->shift, list->bits, list->unit);
+		for (const struct xk_option *option = list->options; option->name != NULL; option++) {
+			fputs(option == list->options ? "{\"name\":" : ",{\"name\":", out);
+			json_quote(out, option->name);
+			fprintf(out, ",\"kind\":%u,\"once\":%u,\"each\":%u,", option->kind, option->once, option->each);
+			journey_write_fields(out, option->fields);
+			fputc('}', out);
+		}
+		fputs("]}", out);
+	}
+	fputc('}', out);
 }
 
 static void

@@ -3,7 +3,8 @@
  * journey.js - steps through a run, which journey.c has written into the page as JSON:
  *
  * hosts   by number: name, nodes ({name, type, virtual, port}), edges ([upper, lower, "handoff", "budget", "control" or ""])
- * types   by name: header (bytes), fields (name, bits, kind, print, mask, rare, values), help
+ * types   by name: header (bytes), fields (name, bits, kind, print, mask, rare, values), help, options (at, shift, bits,
+ *         unit: the place of the header's length; list: name, kind, once, each (bytes of fields, and of repeated ones), fields)
  * places, links   names
  * steps   from 1 on:
  *   t  time in ns            h  host               k  kind: up, down (m crosses from node a to node b), handoff, drop,
@@ -97,22 +98,69 @@ function fieldText(field, value) {
 	return value.toString();
 }
 
-/* Returns the fields of a header: name, text, bytes, kind, and whether the value has a name. */
-function decode(type, hex) {
-	const bits = hex.length * 4, all = hex === "" ? 0n : BigInt("0x" + hex), fields = [];
-	let at = 0;
-	for (const field of type.fields) {
-		if (at + field.bits > bits)
-			break;
-		const value = all >> BigInt(bits - at - field.bits) & (1n << BigInt(field.bits)) - 1n;
-		fields.push({
-			name: field.name, text: fieldText(field, value), kind: field.kind, help: field.help,
-			bytes: at % 8 === 0 && field.bits % 8 === 0 ? hex.substr(at / 4, field.bits / 4) : plural(field.bits, "bit"),
-			isNamed: !field.mask && (field.values || []).some(v => BigInt(v[0]) === value),
-		});
-		at += field.bits;
+const byteAt = (hex, at) => parseInt(hex.substr(2 * at, 2), 16);
+
+/* Returns the length of a header with its options, at the start of n bytes. */
+function headerSize(type, hex, n) {
+	const o = type.options, claimed = o ? (byteAt(hex, o.at) >> o.shift & (1 << o.bits) - 1) * o.unit : 0;
+	return claimed > type.header && claimed <= n ? claimed : Math.min(type.header, n);
+}
+
+/* Returns the field at bit `at`: name, text, bytes, kind, and whether the value has a name. */
+function decodeField(field, hex, at) {
+	const value = BigInt("0x" + hex) >> BigInt(hex.length * 4 - at - field.bits) & (1n << BigInt(field.bits)) - 1n;
+	return {
+		name: field.name, text: fieldText(field, value), kind: field.kind, help: field.help,
+		bytes: at % 8 === 0 && field.bits % 8 === 0 ? hex.substr(at / 4, field.bits / 4) : plural(field.bits, "bit"),
+		isNamed: !field.mask && (field.values || []).some(v => BigInt(v[0]) === value),
+	};
+}
+
+/* Returns the options behind a header as fields; those without a field of their own have only bytes. */
+function decodeOptions(type, hex) {
+	const size = hex.length / 2, fields = [];
+	for (let at = type.header, len; at < size && byteAt(hex, at) !== 0; at += len) {
+		const kind = byteAt(hex, at), option = type.options.list.find(o => o.kind === kind);
+		len = kind === 1 ? 1 : at + 1 < size ? byteAt(hex, at + 1) : 0;
+		if (kind === 1)
+			continue;
+		const isWhole = len >= 2 && at + len <= size, bytes = hex.substr(2 * at, isWhole ? 2 * len : undefined);
+		const label = option ? option.name : `option ${kind}`;
+		if (!isWhole || !option || option.fields.length === 0) {
+			fields.push({ name: label, text: isWhole ? "" : "malformed", kind: "varies", bytes });
+			if (!isWhole)
+				break;
+			continue;
+		}
+		for (let bit = 16, i = 0; bit < 8 * len && i < option.fields.length;) {
+			const field = option.fields[i++];
+			if (bit + field.bits > 8 * len)
+				break;
+			const decoded = decodeField(field, bytes, bit);
+			decoded.name = field.name === label ? label : `${label}: ${field.name}`;
+			fields.push(decoded);
+			bit += field.bits;
+			if (i === option.fields.length && option.each > 0) {
+				let left = 8 * option.each;
+				while (left > 0)
+					left -= option.fields[--i].bits;
+			}
+		}
 	}
 	return fields;
+}
+
+/* Returns the fields of a header, and of its options. */
+function decode(type, hex) {
+	const fields = [];
+	let at = 0;
+	for (const field of type.fields) {
+		if (at + field.bits > hex.length * 4)
+			break;
+		fields.push(decodeField(field, hex, at));
+		at += field.bits;
+	}
+	return type.options ? fields.concat(decodeOptions(type, hex)) : fields;
 }
 
 const header = (s, index, hex, n) => ({ kind: "header", name: name(s, index), type: typeOf(s, index), hex, n });
@@ -128,15 +176,14 @@ function layersDown(s) {
 		if (s.path) { /* several headers at once: a's and those of the passed nodes, innermost first */
 			let at = 0;
 			for (const index of [s.a, ...s.path.slice().reverse()]) {
-				const len = typeOf(s, index).header;
+				const len = headerSize(typeOf(s, index), s.x.slice(2 * at), s.n - at);
 				if (len > 0)
 					blocks.push(header(s, index, s.x.slice(2 * at, 2 * (at + len)), len));
 				at += len;
 			}
 			size = at;
 		} else if (size > 0 && size <= s.n) {
-			if (inner && inner.n < s.n) /* options lengthen it */
-				size = Math.max(size, s.n - inner.n);
+			size = headerSize(typeOf(s, s.a), s.x, s.n);
 			blocks.push(header(s, s.a, s.x.slice(0, 2 * size), size));
 		} else {
 			size = 0;
@@ -173,7 +220,7 @@ function layers(s) {
 		const sent = byFrame.get(s.frame)[0], crossing = sent && sent.c ? step(sent.c) : undefined;
 		blocks = crossing ? layersDown(crossing) : [payload(s.n, s.x || "")];
 	} else if (s.k === "up") {
-		const arrived = arrivalOf(s), type = typeOf(s, s.b), own = Math.min(type.header, s.n);
+		const arrived = arrivalOf(s), type = typeOf(s, s.b), own = headerSize(type, s.x, s.n);
 		let all = arrived ? layers(arrived) : [];
 		const last = all[all.length - 1];
 		if (last && last.kind === "part" && s.n > last.n) /* it was reassembled */
