@@ -447,7 +447,7 @@ add_pattern(struct parser *p, const char *word)
 	return true;
 }
 
-/* Bytes of the stream's pattern, at the place that the segment's number names. */
+/* Bytes of the stream's pattern, at the place that the segment's number names; a SYN comes before them. */
 static bool
 add_data(struct parser *p)
 {
@@ -458,7 +458,8 @@ add_data(struct parser *p)
 		return fail(p, "data needs a tcp header with seq");
 	if (!take_number(p, "data", &len) || !room_for(p, len))
 		return false;
-	from = layer->values[layer_field(&layer_tcp, "seq")].number + UINT32_C(0xffffffff);
+	from = layer->values[layer_field(&layer_tcp, "seq")].number + UINT32_C(0xffffffff) +
+	       (layer->values[layer_field(&layer_tcp, "flags")].number >> 1 & 1);
 	for (uint64_t i = 0; i < len; i++)
 		p->packet->payload[p->packet->payload_len++] = (uint8_t)((uint32_t)(from + i) % 251);
 	return true;

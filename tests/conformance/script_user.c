@@ -73,6 +73,10 @@ script_do_order(struct script *s, char *const *words)
 			return false;
 		words += 2;
 	}
+	if (is->verb == USER_CLOSE && script_is(*words, "*")) {
+		order.verb = USER_CLOSE_ALL;
+		words++;
+	}
 	if (*words != NULL)
 		return script_fail(s, "'%s' is a word too many", *words);
 	if (is->verb == USER_OPEN)
@@ -121,12 +125,33 @@ bytes_read(struct script *s)
 	return &s->bytes_read[number % NAMES_STREAMS];
 }
 
+/* Bytes that nobody has looked at are a mistake of the script, or of the host. */
+bool
+script_check_unread(struct script *s)
+{
+	struct user_view view;
+
+	for (unsigned i = 1; find_user(s) != NULL && user_see(find_user(s), i, &view); i++) {
+		if (view.is_wrong)
+			return script_fail(s, "the bytes that were handed up are not those of the pattern");
+		if (view.received != s->bytes_read[i % NAMES_STREAMS])
+			return script_fail(s, "connection %u: %llu bytes were handed up that no line reads", i,
+					   (unsigned long long)(view.received - s->bytes_read[i % NAMES_STREAMS]));
+	}
+	return true;
+}
+
 bool
 script_do_read(struct script *s, char *const *words)
 {
 	struct user_view view;
 	uint64_t wanted = 0, *were;
 
+	if (script_is(words[0], "*") && words[1] == NULL) { /* of all connections */
+		for (unsigned i = 1; find_user(s) != NULL && user_see(find_user(s), i, &view); i++)
+			s->bytes_read[i % NAMES_STREAMS] = view.received;
+		return script_check_unread(s);
+	}
 	if (!see(s, &view) || (!script_is(words[0], "nothing") && !parse_number(s, words[0], &wanted)))
 		return false;
 	if (words[0] != NULL && words[1] != NULL)
@@ -170,20 +195,4 @@ script_do_result(struct script *s, char *const *words)
 	if (wanted == NULL || words[1] != NULL)
 		return script_fail(s, "result takes one of: good, refused, timed-out, reset, ...");
 	return script_is(wanted, is) || script_fail(s, "the result is %s (%d), not %s", is, view.err, wanted);
-}
-
-/* Bytes that nobody has looked at are a mistake of the script, or of the host. */
-bool
-script_check_unread(struct script *s)
-{
-	struct user_view view;
-
-	for (unsigned i = 1; find_user(s) != NULL && user_see(find_user(s), i, &view); i++) {
-		if (view.is_wrong)
-			return script_fail(s, "the bytes that were handed up are not those of the pattern");
-		if (view.received != s->bytes_read[i % NAMES_STREAMS])
-			return script_fail(s, "connection %u: %llu bytes were handed up that no line reads", i,
-					   (unsigned long long)(view.received - s->bytes_read[i % NAMES_STREAMS]));
-	}
-	return true;
 }

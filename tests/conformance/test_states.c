@@ -1,17 +1,18 @@
 /*
  * test_states.c - TCP's states and the segments that come: each cell of the table in docs/conformance.md is run as a packet
- * script.
+ * script. Then each state meets random segments.
  */
 #include <ctype.h>
 #include <stdarg.h>
 
 #include "tests/conformance/script.h"
+#include "tests/random.h"
 #include "tests/test.h"
 #include "xkernel/protocol.h"
 
 extern const struct xk_protocol_type xk_type_tcp;
 
-enum { KINDS = 8, TEXT = 8192, CELL = 128, BYTES = 10 };
+enum { KINDS = 8, TEXT = 16384, SEGMENTS = 60, ROUNDS = 10, ROUNDS_LONG = 1000, CELL = 128, BYTES = 10 };
 
 static const char *const folders[] = { CONFORMANCE_ROOT "/tests/conformance", NULL };
 
@@ -211,4 +212,90 @@ TEST(each_state_meets_each_segment_as_documented)
 	free(line);
 	fclose(stream);
 	CHECK_EQ(cells, XK_ARRAY_LENGTH(states) * KINDS);
+}
+
+/* ---- random segments ---- */
+
+/* Returns a number near `usual`, mostly; a few are anywhere. */
+static uint32_t
+near(uint64_t *random, uint32_t usual)
+{
+	static const uint32_t away[] = { 0, 0, 0, 0, 1, UINT32_MAX, 7, 20, 1000, (uint32_t)-1000, 70000, 1u << 31 };
+	uint64_t bits = next_random(random);
+	unsigned index = (unsigned)(bits % (XK_ARRAY_LENGTH(away) + 1));
+
+	return index == XK_ARRAY_LENGTH(away) ? (uint32_t)(bits >> 32) : usual + away[index];
+}
+
+static void
+add_random_segment(const struct state *s, uint64_t *random)
+{
+	static const char *const options[] = { "",
+					       "",
+					       "",
+					       "stamp 7 0",
+					       "sack 5..9 1..3",
+					       "scale 14",
+					       "mss 1",
+					       "options 0100",
+					       "options 02",
+					       "options fd04ffff0402",
+					       "may-sack" };
+	static const unsigned windows[] = { 0, 1, 100, 1460, 65535 };
+	uint64_t bits = next_random(random);
+	bool opens = strstr(s->script, OPENS) != NULL;
+	char flags[8] = "-";
+	unsigned count = 0;
+	uint32_t sequence;
+
+	for (unsigned i = 0; i < 6; i++) /* ACK mostly, SYN and RST rarely */
+		if (i == 4 ? bits >> 60 > 1 : (bits >> (8 * i) & (i == 1 || i == 2 ? 15 : 3)) == 0)
+			flags[count++] = "FSRPAU"[i];
+	flags[count == 0 ? 1 : count] = '\0';
+	sequence = near(random, s->next);
+	if (strchr(flags, 'S') != NULL && (opens || strchr(flags, 'A') == NULL)) /* all streams begin at 1 */
+		sequence = 0;
+	add("inject tcp %s seq %u ack %u win %u %s", flags, sequence, near(random, s->all),
+	    windows[next_random(random) % XK_ARRAY_LENGTH(windows)],
+	    options[next_random(random) % XK_ARRAY_LENGTH(options)]);
+	if (next_random(random) % 2 == 0)
+		add(" / data %u", (unsigned)(next_random(random) % 30));
+	add("\nignore\n");
+}
+
+/* Runs a script of random segments. */
+static void
+run_random(const struct state *s, unsigned round)
+{
+	uint64_t random = UINT64_C(0x9e3779b97f4a7c15) * (round + 1);
+	bool accepts = strstr(s->script, ACCEPTED) != NULL;
+	static char why[SCRIPT_WHY], copy[TEXT];
+
+	text.len = 0;
+	add("host 10.0.0.1/24 graph tcp.dot\nset tcp.challenges 5\n%s", s->script);
+	for (unsigned i = 0; i < SEGMENTS; i++) {
+		add_random_segment(s, &random);
+		if (accepts && i % 20 == 19)
+			add("send 100\nignore\n");
+		if (i % 30 == 29)
+			add("after 300ms ignore\n");
+	}
+	add("read *\nclose *\nignore\n");
+	for (unsigned i = 0; i < 30; i++) /* what is sent again */
+		add("after 40s ignore\n");
+	for (unsigned i = 1; i < xk_drop_count(&xk_type_tcp); i++)
+		add("count tcp.%s at least 0\n", xk_drop_name(&xk_type_tcp, i));
+	add("count ip.no_session at least 0\nbuffers 0\n");
+	snprintf(copy, sizeof(copy), "%s", text.chars);
+	why[0] = '\0';
+	if (!script_run("random", copy, folders, why))
+		printf("\n%s, round %u: %s\n%s", s->name, round, why, text.chars);
+	CHECK_STR(why, "");
+}
+
+TEST(random_segments_break_no_state)
+{
+	for (unsigned round = 0; round < (test_is_long() ? ROUNDS_LONG : ROUNDS); round++)
+		for (unsigned i = 0; i < XK_ARRAY_LENGTH(states); i++)
+			run_random(&states[i], round);
 }

@@ -186,6 +186,11 @@ user_obey(void *argument)
 		user_open(c);
 		return;
 	}
+	if (order->verb == USER_CLOSE_ALL) {
+		for (unsigned i = 0; i < user->count; i++)
+			user_close(&user->connections[i]);
+		return;
+	}
 	if (order->verb == USER_TAKE) {
 		if (c != NULL && c->waits)
 			xk_semaphore_signal(&c->taken);

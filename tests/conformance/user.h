@@ -19,6 +19,7 @@ enum user_verb {
 	USER_SEND,   /* number: of bytes */
 	USER_END,    /* sends no more: a FIN */
 	USER_CLOSE,
+	USER_CLOSE_ALL,
 	USER_ABORT,
 	USER_HOLD,    /* messages that come (without a connection: connections) are not taken until USER_RELEASE */
 	USER_RELEASE, /* takes them */
