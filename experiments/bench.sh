@@ -13,7 +13,9 @@ if [ -z "$old" ]; then
 	echo
 	experiments/explore/bench.sh "$build" "$cores"
 	echo
-	exec experiments/overload/sweep.py "$build"
+	experiments/overload/sweep.py "$build"
+	echo
+	exec experiments/tcp/flows.py "$build"
 fi
 if [ ! -x "$old/run" ]; then
 	commit=$(git rev-parse --quiet --verify --short "$old^{commit}") || {
