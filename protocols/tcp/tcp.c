@@ -324,7 +324,7 @@ tcp_fault(struct xk_protocol *self, struct xk_fault_report *report)
 	uint8_t p[TCP_HEADER_LEN] = { 0 };
 	struct tcp_connection *c;
 	struct xk_session *s;
-	uint32_t sequence;
+	uint32_t sequence, mss;
 
 	if (report->session == NULL || report->len < XK_OFFSET(tcp, acknowledgement))
 		return -ENOENT;
@@ -341,8 +341,10 @@ tcp_fault(struct xk_protocol *self, struct xk_fault_report *report)
 		return 0;
 	}
 	if (report->fault == XK_FAULT_TOO_BIG) {
+		mss = c->mss;
 		tcp_set_mss(c);
-		c->snd_nxt = c->snd_una;
+		if (c->mss < mss) /* once for all that is on its way: each of these segments draws a report */
+			c->snd_nxt = c->snd_una;
 	} else if (c->state == TCP_SYN_SENT && (report->fault == XK_FAULT_PROTOCOL || report->fault == XK_FAULT_PORT)) {
 		tcp_end(c, -ECONNREFUSED);
 	}

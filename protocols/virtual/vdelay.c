@@ -62,7 +62,7 @@ vdelay_carry(struct xk_session *s, struct xk_msg *m, enum xk_direction direction
 		delay_ns += xk_chance_below(&vdelay->chances[direction], vdelay->jitter_ns + 1);
 		xk_unlock(&vdelay->lock);
 	}
-	status = xk_later_hold(&vdelay->later, s, m, direction, delay_ns);
+	status = xk_later_hold(&vdelay->later, s, m, direction, delay_ns, 0);
 	if (status == 0)
 		xk_count(s->protocol, VDELAY_COUNT_DELAYED);
 	return status;

@@ -6,7 +6,8 @@
  *               the protocol below answers the others
  * Faults:       Each message draws `loss`, `duplicate`, `reorder` and `corrupt` in this order, from a stream of `seed`
  *               per direction. A loss includes up to burst - 1 of the next messages of the same direction. A copy, or a
- *               reordered message, is delivered up to reorder_time later. A corrupt message has at least one bit
+ *               reordered message, is delivered up to reorder_time later; with `overtake`, a reordered message once
+ *               so many others have passed, or reorder_time later. A corrupt message has at least one bit
  *               flipped, all within 15 consecutive ones: an Internet checksum detects that. If a message is duplicated
  *               and corrupted, its copy stays intact.
  * Not done:     calls (RPC)
@@ -46,7 +47,7 @@ struct vdrop_stream {
 struct vdrop {
 	struct xk_protocol protocol;
 	uint64_t loss, duplicate, reorder, corrupt;
-	uint64_t burst, reorder_ns, after, held, seed;
+	uint64_t burst, reorder_ns, overtake, after, held, seed;
 	unsigned direction; /* XK_DIRECTIONS: both */
 	struct xk_lock lock;
 	struct vdrop_stream streams[XK_DIRECTIONS];
@@ -126,7 +127,7 @@ vdrop_draw(const struct vdrop *vdrop, struct vdrop_stream *stream, size_t len)
 	if (xk_chance_hits(chance, vdrop->duplicate))
 		fate.copy_ns = 1 + xk_chance_below(chance, vdrop->reorder_ns);
 	if (xk_chance_hits(chance, vdrop->reorder))
-		fate.late_ns = 1 + xk_chance_below(chance, vdrop->reorder_ns);
+		fate.late_ns = vdrop->overtake > 0 ? vdrop->reorder_ns : 1 + xk_chance_below(chance, vdrop->reorder_ns);
 	fate.corrupt = xk_chance_hits(chance, vdrop->corrupt) && len > 0;
 	if (fate.corrupt)
 		vdrop_draw_flip(stream, len, &fate);
@@ -180,15 +181,19 @@ vdrop_carry(struct xk_session *s, struct xk_msg *m, enum xk_direction direction)
 		copy = xk_msg_reference(m);
 		xk_count(self, copy != NULL ? VDROP_COUNT_DUPLICATED : VDROP_COUNT_NOT_DUPLICATED);
 		if (copy != NULL)
-			xk_later_hold(&vdrop->later, s, copy, direction, fate.copy_ns);
+			xk_later_hold(&vdrop->later, s, copy, direction, fate.copy_ns, 0);
 	}
 	if (fate.corrupt && !vdrop_corrupt(vdrop, &m, &fate)) {
 		xk_drop(self, m, XK_DROP_NO_BUFFER);
 		return -ENOBUFS;
 	}
-	if (fate.late_ns == 0)
-		return xk_virtual_pass(s, m, direction);
-	status = xk_later_hold(&vdrop->later, s, m, direction, fate.late_ns);
+	if (fate.late_ns == 0) {
+		status = xk_virtual_pass(s, m, direction);
+		if (vdrop->overtake > 0)
+			xk_later_passed(&vdrop->later, direction);
+		return status;
+	}
+	status = xk_later_hold(&vdrop->later, s, m, direction, fate.late_ns, vdrop->overtake);
 	if (status == 0)
 		xk_count(self, VDROP_COUNT_REORDERED);
 	return status;
@@ -242,6 +247,9 @@ static const struct xk_setting vdrop_settings[] = {
 	XK_SETTING(PROBABILITY, struct vdrop, reorder, "reorder", "of delaying it, so that others overtake it"),
 	XK_SETTING(TIME, struct vdrop, reorder_ns, "reorder_time", "longest delay of such a message, or of a copy",
 		   .initial = "1ms", .min = VDROP_TIME_MIN, .max = VDROP_TIME_MAX),
+	XK_SETTING(UINT, struct vdrop, overtake, "overtake",
+		   "messages that overtake a reordered one; 0: those that come in a random time up to reorder_time",
+		   .initial = "0", .max = 65536),
 	XK_SETTING(PROBABILITY, struct vdrop, corrupt, "corrupt", "of flipping bits in it"),
 	XK_SETTING(CHOICE, struct vdrop, direction, "direction", "which messages are faulty", .initial = "both",
 		   .choices = vdrop_directions),

@@ -175,6 +175,29 @@ RIG_SESSION_TEST(vdrop_reorders_messages, rig_new("vdrop reorder=50% reorder_tim
 	CHECK(rig_counter(r, "reordered") > 10 && rig_counter(r, "reordered") < 30);
 }
 
+RIG_SESSION_TEST(vdrop_lets_a_number_of_messages_overtake,
+		 rig_new("vdrop reorder=10% overtake=3 reorder_time=5ms seed=1"), open_on(r))
+{
+	unsigned late = 0;
+	uint8_t sent[100], byte;
+
+	for (uint8_t i = 0; i < sizeof(sent); i++)
+		CHECK_EQ(rig_push_bytes(r, s, &i, 1), 0);
+	rig_advance_ms(r, 5); /* for those that fewer than three followed */
+	for (unsigned i = 0; i < sizeof(sent); i++)
+		REQUIRE(rig_take_sent(r, &sent[i], 1) == 1);
+	for (byte = 0; byte < 80; byte++) {
+		unsigned place = 0, overtakers = 0;
+
+		while (sent[place] != byte)
+			overtakers += sent[place++] > byte;
+		CHECK(overtakers == 0 || overtakers == 3);
+		late += overtakers == 3;
+	}
+	CHECK(late > 3);
+	CHECK(late <= rig_counter(r, "reordered"));
+}
+
 RIG_SESSION_TEST(vdrop_drops_messages_beyond_its_limit, rig_new("vdrop reorder=1 duplicate=1 held=3"), open_on(r))
 {
 	CHECK_EQ(rig_push(r, s, "01"), 0);        /* its copy waits, and so does it */

@@ -8,13 +8,9 @@
 # checksum, which shows that neither end left checksums or fragmentation to a device.
 . "$(dirname "$0")/common.sh"
 
-here=$root/tests/system/linux
-xk=$build/xk
-kernel_host=10.88.0.1
-our_host=10.88.0.2
-
 unshown="Linux understands us"
 . "$root/tests/system/networks.sh"
+. "$root/tests/system/linux/host.sh"
 
 # ---- the wire --------------------------------------------------------------------------------------------------------
 
@@ -50,20 +46,6 @@ witnessed() {
 
 # ---- our host --------------------------------------------------------------------------------------------------------
 
-# stand [OPTION]...: starts our host and waits until it is up; its messages are in $work/host.err.
-stand() {
-	spawn host nsenter -t "$ours" -n "$xk" run graphs/host.dot --link af_packet --set port.dev=x0 \
-		--set "vnet.address=$our_host/24" --json "$work/host.json" "$@"
-	host=$pid
-	within 30 printed host.err "$our_host" || fail stand "our host is not up: $(tail -n 3 "$work/host.err")"
-}
-
-fall() {
-	kill -TERM "$host"
-	await_end "$host" 20
-	[ "$status" -eq 0 ] || fail fall "status $status: $(tail -n 3 "$work/host.err")"
-}
-
 # ping NAME NAMESPACE COUNT WANTED OPTION...: we ping Linux; WANTED of COUNT requests are answered, none corrupt.
 ping() {
 	local name=$1 from=$2 count=$3 wanted=$4
@@ -76,7 +58,6 @@ ping() {
 }
 
 sizes='1 1472 1473 8000 65507'
-alone=(--link af_packet --set port.dev=x0 --set "vnet.address=$our_host/24")
 
 # Linux sends requests, we answer.
 linux_asks() {
@@ -113,7 +94,7 @@ fragments_crossed() {
 
 for order in straight reversed doubled; do
 	relay "$order"
-	stand
+	stand graphs/host.dot
 	linux_asks "$order"
 	fall
 	we_ask "$order"
@@ -124,7 +105,7 @@ done
 # ---- errors ----------------------------------------------------------------------------------------------------------
 
 relay straight
-stand
+stand graphs/host.dot
 check "Linux gets an ICMP error for a closed port" "see above" at "$linux" "$here/peer.py" closed "$our_host" 9
 fall
 expect "we get an ICMP error for a closed port" 1 '' nsenter -t "$ours" -n "$udptest" --client "$kernel_host" "${alone[@]}" \
@@ -144,7 +125,7 @@ is_known() {
 }
 
 relay straight
-stand --set arp.age=1s
+stand graphs/host.dot --set arp.age=1s
 at "$linux" ip neigh flush dev k0
 at "$linux" sh -c 'echo 100 >/proc/sys/net/ipv4/neigh/k0/base_reachable_time_ms
 	echo 0 >/proc/sys/net/ipv4/neigh/k0/delay_first_probe_time'

@@ -19,6 +19,7 @@ struct xk_later_message {
 	struct xk_later *later;
 	struct xk_later_message *next, **at; /* in the list of its direction, oldest first */
 	enum xk_direction direction;
+	uint64_t overtakers; /* 1 more than have still to pass; 0: it waits for its event */
 	struct later_content {
 		struct xk_msg *m;
 		struct xk_hold hold; /* on the session */
@@ -53,13 +54,26 @@ later_release(struct xk_retired *retired)
 	free(xk_container_of(retired, struct xk_later_message, retired));
 }
 
+/* Carries a message on, which is no longer in the store. */
+static void
+later_carry(struct xk_later *later, struct xk_later_message *waiting, struct later_content *content)
+{
+	struct xk_session *s = content->hold.session;
+
+	if (waiting->direction == XK_UP)
+		xk_pop(s, s->lls, content->m, waiting);
+	else if (xk_push(s->lls, content->m) != 0)
+		xk_count(later->owner, later->unsent);
+	xk_hold_release(&content->hold);
+	xk_retire(later->owner->kernel, &waiting->retired, later_release);
+}
+
 static void
 later_go_on(struct xk_event *event, void *argument)
 {
 	struct xk_later_message *fired = argument;
 	struct xk_later *later = fired->later;
 	struct later_content content;
-	struct xk_session *s;
 
 	xk_lock(&later->lock);
 	/* Swaps contents, so that `fired` gets the oldest and those in between move up. */
@@ -71,18 +85,44 @@ later_go_on(struct xk_event *event, void *argument)
 	content = fired->content;
 	later_remove(later, fired);
 	xk_unlock(&later->lock);
-	s = content.hold.session;
-	if (fired->direction == XK_UP)
-		xk_pop(s, s->lls, content.m, fired);
-	else if (xk_push(s->lls, content.m) != 0)
-		xk_count(later->owner, later->unsent);
-	xk_hold_release(&content.hold);
-	xk_retire(later->owner->kernel, &fired->retired, later_release);
+	later_carry(later, fired, &content);
+}
+
+/* Takes a message out that no more others are to overtake; NULL: there is none, or its event fires already. */
+static struct xk_later_message *
+later_take_overtaken(struct xk_later *later, enum xk_direction direction)
+{
+	struct xk_later_message *w;
+
+	xk_lock(&later->lock);
+	for (w = later->first[direction]; w != NULL; w = w->next)
+		if (w->overtakers == 1 && xk_event_cancel(&w->event) == XK_EVENT_CANCELLED)
+			break;
+	if (w != NULL)
+		later_remove(later, w);
+	xk_unlock(&later->lock);
+	return w;
+}
+
+void
+xk_later_passed(struct xk_later *later, enum xk_direction direction)
+{
+	struct xk_later_message *overtaken;
+
+	xk_lock(&later->lock);
+	for (struct xk_later_message *w = later->first[direction]; w != NULL; w = w->next)
+		w->overtakers -= w->overtakers > 1;
+	xk_unlock(&later->lock);
+	while ((overtaken = later_take_overtaken(later, direction)) != NULL) {
+		struct later_content content = overtaken->content;
+
+		later_carry(later, overtaken, &content);
+	}
 }
 
 int
 xk_later_hold(struct xk_later *later, struct xk_session *s, struct xk_msg *m, enum xk_direction direction,
-	      uint64_t delay_ns)
+	      uint64_t delay_ns, uint64_t overtakers)
 {
 	struct xk_later_message *waiting = calloc(1, sizeof(*waiting));
 	bool room;
@@ -94,6 +134,7 @@ xk_later_hold(struct xk_later *later, struct xk_session *s, struct xk_msg *m, en
 	xk_msg_unannotate(m, XK_OF_PUSH);
 	waiting->later = later;
 	waiting->direction = direction;
+	waiting->overtakers = overtakers == 0 ? 0 : overtakers + 1;
 	waiting->content = (struct later_content){ m, { .session = s } };
 	xk_event_init(&waiting->event, later->owner->kernel, later_go_on, waiting);
 	xk_lock(&later->lock);

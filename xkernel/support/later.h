@@ -33,10 +33,14 @@ void xk_later_init(struct xk_later *later, struct xk_protocol *owner, uint64_t m
 void xk_later_fini(struct xk_later *later);
 
 /*
- * Delays m, which is passing through s, by delay_ns, rounded up to microseconds. Takes m, also on failure. From push or
- * pop of s; may hand off. Returns 0, or -ENOBUFS: m was dropped.
+ * Delays m, which is passing through s, by delay_ns, rounded up to microseconds; overtakers: but only until so many
+ * others have passed (xk_later_passed), 0: however many. Takes m, also on failure. From push or pop of s; may hand off.
+ * Returns 0, or -ENOBUFS: m was dropped.
  */
 int xk_later_hold(struct xk_later *later, struct xk_session *s, struct xk_msg *m, enum xk_direction direction,
-		  uint64_t delay_ns);
+		  uint64_t delay_ns, uint64_t overtakers);
+
+/* Another message has passed in this direction: carries on those that were to be overtaken by no more. */
+void xk_later_passed(struct xk_later *later, enum xk_direction direction);
 
 #endif
