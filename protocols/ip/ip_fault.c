@@ -78,13 +78,14 @@ ip_fault_unsent(struct xk_protocol *self, struct xk_fault_report *report)
 {
 	struct ip *ip = (struct ip *)self;
 	const struct xk_msg *m = report->m;
-	size_t header_len = report->len < IP_HEADER_LEN ? 0 : XK_GET(ip, header_length, report->begin) * (size_t)4;
-	struct xk_ip_trouble trouble = { XK_FAULT_HOST, .header = report->begin, .header_len = header_len, .m = m };
+	struct xk_ip_trouble trouble = { XK_FAULT_HOST, .header = report->begin, .m = m };
+	size_t options = SIZE_MAX;
 	unsigned index;
 
-	trouble.skip = header_len;
-	if (m != NULL && header_len >= IP_HEADER_LEN && header_len <= report->len &&
-	    ip_kind(ip, XK_GET(ip, source, report->begin), &index) != XK_VNET_MINE)
+	if (report->len >= IP_HEADER_LEN)
+		options = xk_options_len(&ip_option_list, report->begin, report->len - IP_HEADER_LEN);
+	trouble.header_len = trouble.skip = IP_HEADER_LEN + options;
+	if (m != NULL && options != SIZE_MAX && ip_kind(ip, XK_GET(ip, source, report->begin), &index) != XK_VNET_MINE)
 		ip_fault_send(ip, &trouble);
 	return 0;
 }
