@@ -10,6 +10,8 @@
  *   down  All headers are copied at once, and lengths, numbers and checksums filled in.
  *
  * A top with work of its own (BID must check its peer's boot) has functions for it in its paths' code (XK_PATH_TO_OWN).
+ * Messages for a top whose headers vary (TCP) go to its pop, those of a burst that follow one another in one call, and it
+ * sends by xk_path_push_below (XK_PATH_TO_POP).
  *
  * A path lets messages skip the layers between, and changes nothing else. Unusual messages (fragments, options) go layer
  * by layer; so do all messages while an edge between is marked or watched, or a virtual
@@ -33,11 +35,13 @@ enum {
 	XK_PATH_PIECE = 16,
 	XK_PATH_FILLS = 2, /* headers with lengths, numbers or checksums */
 	XK_PATH_WORDS = 4, /* of 8 bytes, which hold the fields that name sessions */
+	XK_PATH_MORE = 40, /* bytes that a top which pops messages itself may read behind its header: options */
 };
 
 /* The layout of a path's headers, as its code needs it. */
 struct xk_path_layout {
 	uint8_t len;    /* of all headers */
+	uint8_t top;    /* of the top's, if it pops messages itself; else 0 */
 	uint8_t own_at; /* the top's header, if it has work of its own; 0: it has none */
 	uint8_t fills;
 	uint8_t fill_at[XK_PATH_FILLS];
@@ -59,12 +63,19 @@ typedef void xk_path_mismatch(struct xk_port *port, struct xk_msg *m);
 typedef bool xk_path_pop(struct xk_session *s, struct xk_msg *m, const uint8_t *p, uint64_t state);
 typedef bool xk_path_push(struct xk_session *s, struct xk_msg *m, uint8_t *p);
 
+/* What the top of a path does itself. */
+enum xk_path_top {
+	XK_PATH_PASSES, /* nothing: messages go on to the protocol above */
+	XK_PATH_OWN,    /* xk_path_pop and xk_path_push; it has path_state */
+	XK_PATH_POPS,   /* its pop, which gets lists of messages by link, and the headers of what it sends */
+};
+
 /* The code of paths through a stack of headers. */
 struct xk_path_code {
 	const struct xk_protocol_type *const *types; /* with a header, lowest first; NULL ends the list */
 	void (*deliver)(struct xk_port *port, struct xk_msg *m, const struct xk_path *path, xk_path_mismatch *mismatch);
 	int (*push)(struct xk_session *s, struct xk_msg *m, const struct xk_path *path);
-	bool is_own; /* of tops with path_state */
+	enum xk_path_top top;
 };
 
 /* The common part of all paths through the same protocols. Once published, only the version changes. */
@@ -136,6 +147,12 @@ bool xk_path_expect(struct xk_port *port, struct xk_msg *const burst[], unsigned
 /* As xk_path_deliver, after xk_path_expect. */
 void xk_path_deliver_expected(struct xk_port *port, struct xk_msg *m, struct xk_map_place place);
 
+/*
+ * Pushes m, which begins with the header of s, to the session below s: by the path of s, if it has one. For protocols
+ * whose paths are XK_PATH_TO_POP. Takes m. As xk_push.
+ */
+int xk_path_push_below(struct xk_session *s, struct xk_msg *m);
+
 /* Returns the number of port's frames that went up a path; approximate while it runs. For statistics. */
 uint64_t xk_paths_taken(const struct xk_port *port);
 
@@ -146,11 +163,11 @@ void xk_paths_fini(struct xk_port *port);
 /* ---- declaring a stack ---- */
 
 /*
- * Adds the next header, whose fields fit (xk_format), to a layout; is_own: it is that of a top with path_state. Returns
- * false if the layout has no room for it.
+ * Adds the next header, whose fields fit (xk_format), to a layout. top: what the path's top does, if it is that one's;
+ * else XK_PATH_PASSES. Returns false if the layout has no room for it.
  */
 __attribute__((always_inline)) static inline bool
-xk_path_add(struct xk_path_layout *layout, const struct xk_format *format, bool is_own)
+xk_path_add(struct xk_path_layout *layout, const struct xk_format *format, enum xk_path_top top)
 {
 	bool fills = format->length_len != 0 || format->number_step != 0 || format->sum_covers != 0;
 	bool has_last = layout->fills > 0 && layout->fill[layout->fills - 1].sum_covers == XK_COVERS_PSEUDO;
@@ -158,8 +175,10 @@ xk_path_add(struct xk_path_layout *layout, const struct xk_format *format, bool 
 	if (layout->len + format->len > XK_PATH_BYTES || layout->own_at != 0 || has_last ||
 	    (fills && layout->fills == XK_PATH_FILLS))
 		return false;
-	if (is_own)
+	if (top == XK_PATH_OWN)
 		layout->own_at = layout->len;
+	if (top == XK_PATH_POPS)
+		layout->top = format->len;
 	if (fills) {
 		layout->fill_at[layout->fills] = layout->len;
 		layout->fill[layout->fills++] = *format;
@@ -178,27 +197,35 @@ xk_path_add(struct xk_path_layout *layout, const struct xk_format *format, bool 
  * Defines xk_path_NAME, the code of paths through these types; NAME_layout() returns the layout of their headers. The
  * type at which they end refers to it (path_code). XK_PATH_TO_OWN: the top's own work is pop and push.
  */
-#define XK_PATH(name, ...) XK_PATH_CODE(name, false, NULL, NULL, __VA_ARGS__)
-#define XK_PATH_TO_OWN(name, own_pop, own_push, ...) XK_PATH_CODE(name, true, own_pop, own_push, __VA_ARGS__)
-#define XK_PATH_CODE(name, is_own, own_pop, own_push, ...)                                                             \
+#define XK_PATH(name, ...) XK_PATH_CODE(name, XK_PATH_PASSES, NULL, NULL, __VA_ARGS__)
+#define XK_PATH_TO_OWN(name, own_pop, own_push, ...) XK_PATH_CODE(name, XK_PATH_OWN, own_pop, own_push, __VA_ARGS__)
+#define XK_PATH_TO_POP(name, ...) XK_PATH_CODE(name, XK_PATH_POPS, NULL, NULL, __VA_ARGS__)
+#define XK_PATH_CODE(name, kind, own_pop, own_push, ...)                                                               \
 	XK_APART static void name##_deliver(struct xk_port *port, struct xk_msg *m, const struct xk_path *path,        \
 					    xk_path_mismatch *mismatch)                                                \
 	{                                                                                                              \
 		const struct xk_path_layout layout = XK_KNOWN_LAYOUT(name, path);                                      \
-		xk_path_deliver_as(&layout, own_pop, port, m, path, mismatch);                                         \
+		xk_path_deliver_as(&layout, kind, own_pop, port, m, path, mismatch);                                   \
 	}                                                                                                              \
 	XK_APART static int name##_push(struct xk_session *s, struct xk_msg *m, const struct xk_path *path)            \
 	{                                                                                                              \
 		const struct xk_path_layout layout = XK_KNOWN_LAYOUT(name, path);                                      \
-		return xk_path_push_as(&layout, own_push, s, m, path);                                                 \
+		return xk_path_push_as(&layout, kind, own_push, s, m, path);                                           \
 	}                                                                                                              \
 	static const struct xk_protocol_type *const name##_types[] = { __VA_ARGS__, NULL };                            \
-	const struct xk_path_code xk_path_##name = { name##_types, name##_deliver, name##_push, is_own }
+	const struct xk_path_code xk_path_##name = { name##_types, name##_deliver, name##_push, kind }
 
 #define XK_PATH_INLINE __attribute__((always_inline, unused)) static inline
 
 /* Delivers m layer by layer. Takes m. */
 void xk_path_deliver_by_layers(struct xk_port *port, struct xk_msg *m);
+
+/*
+ * Returns the frame behind the last one of the burst that the caller carries from port, as the driver; NULL: none.
+ * xk_path_take takes it.
+ */
+struct xk_msg *xk_path_peek(const struct xk_port *port);
+void xk_path_take(const struct xk_port *port);
 
 /* Shows m, which s pushes with all its headers, to the watchers of the edge above the port. */
 void xk_path_show(struct xk_session *s, struct xk_msg *m, const struct xk_path *path);
@@ -225,7 +252,8 @@ xk_path_matches(const struct xk_path_layout *layout, const struct xk_path *path,
 	typedef uint64_t piece __attribute__((vector_size(XK_PATH_PIECE)));
 	piece differs = { 0 }, bytes, mask, value;
 
-	if (xk_unlikely(m->len < layout->len))
+	if (xk_unlikely(m->len < layout->len ||
+			(layout->top != 0 && m->next != NULL && m->len < (size_t)layout->len + XK_PATH_MORE)))
 		return false;
 #pragma GCC unroll 6
 	for (unsigned i = 0; i < xk_path_pieces(layout); i++) {
@@ -266,10 +294,48 @@ xk_path_length(const struct xk_path_layout *layout, const struct xk_msg *m)
 	return layout->own_at != 0 && end == layout->len ? 0 : end;
 }
 
+/* Returns whether the sum over payload m, whose headers lie in front of it, is right, and notes it if so. */
+XK_PATH_INLINE bool
+xk_path_is_intact(const struct xk_format *last, struct xk_msg *m, const struct xk_path *path)
+{
+	uint64_t sum = xk_receive_sum_headers(last, m, path->pop_sum);
+	bool is_intact = sum == 0 || xk_sum_is_intact(sum + xk_msg_sum(m));
+
+	if (is_intact)
+		m->flags |= XK_MSG_TRANSPORT_SUM_GOOD;
+	return is_intact;
+}
+
+/* Links to m, which came by path, the frames of the burst that follow it and come by path as well. */
+XK_PATH_INLINE void
+xk_path_gather(const struct xk_path_layout *layout, struct xk_port *port, struct xk_msg *m, const struct xk_path *path)
+{
+	const struct xk_format *last = &layout->fill[layout->fills == 0 ? 0 : layout->fills - 1];
+	struct xk_msg *next;
+	size_t end;
+
+	while ((next = xk_path_peek(port)) != NULL && xk_path_matches(layout, path, next) &&
+	       (end = xk_path_length(layout, next)) != 0) {
+		if (end != xk_msg_len(next))
+			xk_msg_cut_in_place(next, end);
+		xk_msg_pop_in_place(next, layout->len);
+		if (!xk_path_is_intact(last, next, path)) { /* dropped when its turn comes */
+			xk_msg_push_in_place(next, layout->len);
+			return;
+		}
+		xk_path_take(port);
+		if (XK_IS_DEBUG)
+			xk_msg_pops(next, path->top->protocol);
+		next->link = NULL;
+		m->link = next;
+		m = next;
+	}
+}
+
 /* Delivers m by path, if its headers are those of path and nothing else is unusual. Takes m. */
 XK_PATH_INLINE void
-xk_path_deliver_as(const struct xk_path_layout *layout, xk_path_pop *own_pop, struct xk_port *port, struct xk_msg *m,
-		   const struct xk_path *path, xk_path_mismatch *mismatch)
+xk_path_deliver_as(const struct xk_path_layout *layout, enum xk_path_top kind, xk_path_pop *own_pop,
+		   struct xk_port *port, struct xk_msg *m, const struct xk_path *path, xk_path_mismatch *mismatch)
 {
 	const struct xk_format *last = &layout->fill[layout->fills == 0 ? 0 : layout->fills - 1];
 	size_t end = 0;
@@ -290,6 +356,13 @@ xk_path_deliver_as(const struct xk_path_layout *layout, xk_path_pop *own_pop, st
 	if (xk_unlikely(end != xk_msg_len(m)))
 		xk_msg_cut_in_place(m, end);
 	xk_msg_pop_in_place(m, layout->len);
+	if (kind == XK_PATH_POPS) {
+		m->link = NULL;
+		if (xk_path_is_intact(last, m, path))
+			xk_path_gather(layout, port, m, path);
+		xk_receive_pop(last, path->top, path->top->lls, m);
+		return;
+	}
 	sum = layout->fills == 0 ? 0 : xk_receive_sum_headers(last, m, path->pop_sum);
 	if (sum == 0 || xk_receive_is_intact_short(last, m, sum))
 		xk_pop_on(path->top, m);
@@ -297,36 +370,58 @@ xk_path_deliver_as(const struct xk_path_layout *layout, xk_path_pop *own_pop, st
 		xk_receive_pop_summed_on(path->top, m, sum);
 }
 
-/* Pushes m with all headers; if it is unusual, calls the session's own push instead. Takes m. */
+/* Pushes m layer by layer, from the top of a path on. Takes m. */
 XK_PATH_INLINE int
-xk_path_push_as(const struct xk_path_layout *layout, xk_path_push *own_push, struct xk_session *s, struct xk_msg *m,
-		const struct xk_path *path)
+xk_path_push_by_layers(enum xk_path_top kind, struct xk_session *s, struct xk_msg *m)
 {
-	bool has_sum = layout->fills > 0 && layout->fill[layout->fills - 1].sum_covers == XK_COVERS_PSEUDO;
+	return kind == XK_PATH_POPS ? xk_push(s->lls, m) : s->protocol->type->session_ops->push(s, m);
+}
+
+/* Returns the layout of the headers that m lacks: all, or those below the top's. */
+XK_PATH_INLINE struct xk_path_layout
+xk_path_pushed(const struct xk_path_layout *all, enum xk_path_top kind)
+{
+	struct xk_path_layout layout = *all;
+
+	if (kind == XK_PATH_POPS) {
+		layout.len = (uint8_t)(all->len - all->top);
+		if (all->fills > 0 && all->fill_at[all->fills - 1] == layout.len)
+			layout.fills--;
+	}
+	return layout;
+}
+
+/* Pushes m with the headers that it lacks, or layer by layer if it is unusual. Takes m. */
+XK_PATH_INLINE int
+xk_path_push_as(const struct xk_path_layout *all, enum xk_path_top kind, xk_path_push *own_push, struct xk_session *s,
+		struct xk_msg *m, const struct xk_path *path)
+{
+	const struct xk_path_layout layout = xk_path_pushed(all, kind);
+	bool has_sum = layout.fills > 0 && layout.fill[layout.fills - 1].sum_covers == XK_COVERS_PSEUDO;
 	bool sums = has_sum && path->sums;
-	size_t len = xk_msg_len(m);
+	size_t len = xk_msg_len(m), has = all->len - layout.len; /* bytes of headers */
 	uint8_t *end, *p;
 	uint64_t sum;
 
 	if (xk_unlikely(atomic_load_explicit(&path->version, memory_order_relaxed) !=
 				atomic_load_explicit(path->valid, memory_order_relaxed) ||
 			atomic_load_explicit(path->unusual, memory_order_relaxed) ||
-			len + path->less > atomic_load_explicit(path->whole, memory_order_relaxed) ||
-			!xk_msg_has_room(m, xk_path_pieces(layout) * XK_PATH_PIECE)))
-		return s->protocol->type->session_ops->push(s, m);
+			len + path->less > atomic_load_explicit(path->whole, memory_order_relaxed) + has ||
+			!xk_msg_has_room(m, xk_path_pieces(&layout) * XK_PATH_PIECE)))
+		return xk_path_push_by_layers(kind, s, m);
 	sum = sums ? xk_msg_sum(m) : 0;
 	end = m->data;
-	p = end - layout->len;
+	p = end - layout.len;
 #pragma GCC unroll 6
-	for (unsigned i = xk_path_pieces(layout); i > 0; i--)
-		memcpy(end - i * XK_PATH_PIECE, path->header + XK_PATH_BYTES - i * XK_PATH_PIECE, XK_PATH_PIECE);
-	if (own_push != NULL && xk_unlikely(!own_push(s, m, p + layout->own_at)))
-		return s->protocol->type->session_ops->push(s, m);
-	xk_msg_push_in_place(m, layout->len);
+	for (unsigned i = xk_path_pieces(&layout); i > 0; i--)
+		memcpy(end - i * XK_PATH_PIECE, path->header + XK_PATH_BYTES - has - i * XK_PATH_PIECE, XK_PATH_PIECE);
+	if (own_push != NULL && xk_unlikely(!own_push(s, m, p + layout.own_at)))
+		return xk_path_push_by_layers(kind, s, m);
+	xk_msg_push_in_place(m, layout.len);
 #pragma GCC unroll 2
 	for (unsigned i = 0; i < XK_PATH_FILLS; i++)
-		if (i < layout->fills)
-			xk_send_fill(&layout->fill[i], p + layout->fill_at[i], len + layout->len - layout->fill_at[i],
+		if (i < layout.fills)
+			xk_send_fill(&layout.fill[i], p + layout.fill_at[i], len + layout.len - layout.fill_at[i],
 				     path->fill[i].number, path->fill[i].sum, sums, sum, has_sum && path->offloads);
 	if (xk_unlikely(xk_edge_watched(path->below->up, XK_WATCH_OWNER | XK_WATCH_SINK)) || XK_IS_DEBUG)
 		xk_path_show(s, m, path);

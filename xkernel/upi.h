@@ -724,6 +724,12 @@ struct xk_session *xk_session_new(struct xk_protocol *self, const struct xk_sess
 int xk_session_bind(struct xk_session *s, struct xk_map *map, struct xk_key key);
 
 /*
+ * Removes s from its map and from those of its paths: messages come up it no longer, except those on their way. May be
+ * called again, and with locks held. For sessions that end before they are closed.
+ */
+void xk_session_unbind(struct xk_session *s);
+
+/*
  * Announces s, bound and made because of an open_enable (xk_open_done), then gives the caller's reference to the cache.
  * Returns the hlp's error, if any; s is then closed.
  */

@@ -71,6 +71,14 @@ session_forget_paths(struct xk_session *s)
 		xk_session_used(lls);
 }
 
+void
+xk_session_unbind(struct xk_session *s)
+{
+	session_forget_paths(s);
+	if (s->map != NULL)
+		xk_map_unbind(s->map, &s->binding);
+}
+
 static void
 session_destroy(struct xk_session *s)
 {
@@ -83,9 +91,7 @@ session_destroy(struct xk_session *s)
 	xk_trace(s->protocol, XK_TRACE_EVENTS, "session of %s closed", xk_hlp_receive(s)->name);
 	if (xk_unlikely(s->protocol->shown_level >= XK_TRACE_EVENTS))
 		xk_trace_session(s, false);
-	session_forget_paths(s);
-	if (s->map != NULL)
-		xk_map_unbind(s->map, &s->binding);
+	xk_session_unbind(s);
 	if (s->ops->close != NULL)
 		s->ops->close(s);
 	xk_epochs_retire(&s->protocol->kernel->epochs, &s->retired, session_unreachable);

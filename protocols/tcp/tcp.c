@@ -21,6 +21,7 @@
  * Not done:     ECN, Fast Open, offloads
  * Graph:        tcp -> ip
  */
+#include "protocols/paths.h"
 #include "protocols/tcp/tcp_private.h"
 #include "xkernel/support/fault.h"
 #include "xkernel/support/ports.h"
@@ -67,7 +68,7 @@ tcp_push(struct xk_session *session, struct xk_msg *m)
 		c->queue_begin = c->snd_end;
 	c->queue_kept += buffers;
 	c->snd_end += len;
-	tcp_finish(c, false);
+	tcp_finish(c, xk_now_ns(session->protocol), false);
 	return 0;
 }
 
@@ -91,7 +92,7 @@ tcp_setup(struct xk_session *session, const void *how)
 	session->sends.sums = true;
 	session->sends.offloads = false;
 	session->sends.longest = XK_MSG_MAX;
-	session->sends.is_path = false;
+	session->sends.is_path = true;
 	xk_lock_init(&c->lock, self);
 	xk_alarm_init(&c->alarm, session, &c->lock, tcp_expire);
 	xk_room_init(&c->room, self, tcp->send_max);
@@ -136,7 +137,7 @@ tcp_await_peer(struct tcp_connection *c)
 	int err;
 
 	xk_lock(&c->lock);
-	tcp_finish(c, false); /* sends the SYN */
+	tcp_finish(c, xk_now_ns(c->session.protocol), false); /* sends the SYN */
 	do {
 		err = xk_semaphore_wait(&c->opened, XK_UNTIL_SIGNALLED); /* the timer ends it */
 		xk_lock(&c->lock);
@@ -226,7 +227,7 @@ tcp_let_go(struct xk_session *session)
 		c->idle_due_ns = xk_now_ns(session->protocol) + tcp_of(c)->time_wait_ns;
 	if (c->state != TCP_ENDED && !c->lingers)
 		c->lingers = xk_duplicate(session);
-	tcp_finish(c, false);
+	tcp_finish(c, xk_now_ns(session->protocol), false);
 }
 
 static void
@@ -302,7 +303,7 @@ tcp_session_control(struct xk_session *session, int op, void *argument)
 		*(uint32_t *)argument = c->mss;
 		break;
 	}
-	tcp_finish(c, false);
+	tcp_finish(c, xk_now_ns(session->protocol), false);
 	return 0;
 }
 
@@ -348,7 +349,7 @@ tcp_fault(struct xk_protocol *self, struct xk_fault_report *report)
 	} else if (c->state == TCP_SYN_SENT && (report->fault == XK_FAULT_PROTOCOL || report->fault == XK_FAULT_PORT)) {
 		tcp_end(c, -ECONNREFUSED);
 	}
-	tcp_finish(c, true);
+	tcp_finish(c, xk_now_ns(self), true);
 	return 0;
 }
 
@@ -402,6 +403,7 @@ tcp_receive(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 {
 	const struct xk_format format = XK_KNOWN_FORMAT(tcp, self);
 
+	m->link = NULL; /* tcp_pop takes lists */
 	xk_receive_as(&format, self, lls, m);
 }
 
@@ -518,4 +520,5 @@ const struct xk_protocol_type xk_type_tcp = {
 	.drops = tcp_drops,
 	.counters = tcp_counters,
 	.session_max = 8192,
+	.path_code = &xk_path_tcp,
 };

@@ -3,6 +3,7 @@
  * released.
  */
 #include "protocols/tcp/tcp_private.h"
+#include "xkernel/path.h"
 #include "xkernel/trace.h"
 
 /* ---- states ---- */
@@ -120,9 +121,8 @@ tcp_end(struct tcp_connection *c, int err)
 	c->error = err != 0 ? err : -EPIPE;
 	tcp_queue_acked(c, c->snd_end);
 	connection_drop_gaps(c);
-	c->acks = c->acks && err == 0; /* of the peer's FIN */
-	if (c->session.map != NULL)    /* the same ends may be connected again */
-		xk_map_unbind(c->session.map, &c->session.binding);
+	c->acks = c->acks && err == 0;  /* of the peer's FIN */
+	xk_session_unbind(&c->session); /* the same ends may be connected again */
 	xk_room_wake(&c->room);
 	xk_semaphore_signal(&c->opened);
 }
@@ -210,78 +210,103 @@ connection_set_alarm(struct tcp_connection *c)
 	xk_alarm_set(&c->alarm, connection_next_ns(c));
 }
 
-/* Sends what may be sent now. The lock is held, and released for each segment. */
-static void
-connection_send(struct tcp_connection *c)
+/* Returns what is sent now, by link, up to a burst. The lock is held. */
+static struct xk_msg *
+connection_take_output(struct tcp_connection *c, uint64_t now_ns)
 {
-	struct xk_protocol *self = c->session.protocol;
-	struct xk_msg *m;
+	struct xk_msg *first = NULL, **end = &first;
 
-	while ((m = tcp_output(c, xk_now_ns(self))) != NULL) {
-		xk_unlock(&c->lock);
-		xk_push(c->session.lls, m);
-		xk_lock(&c->lock);
+	for (unsigned count = 0; count < XK_BURST && tcp_has_output(c); count++) {
+		*end = tcp_output(c, now_ns);
+		if (*end == NULL)
+			break;
+		end = &(*end)->link;
+		*end = NULL;
 	}
+	return first;
 }
 
-/* The hlp has taken something: tells the peer if its window was small, and is open by so much that it is worth it. */
-static void
-connection_open_window(struct tcp_connection *c)
+/* Returns the next message for the hlp; NULL: none. The lock is held. */
+static struct xk_msg *
+connection_take_ready(struct tcp_connection *c)
 {
-	if (c->state != TCP_ENDED && c->rcv_nxt + tcp_receive_window(c) != c->rcv_edge &&
-	    tcp_before(c->rcv_edge, c->rcv_nxt + 2 * c->mss))
+	struct xk_msg *m;
+
+	if (c->is_closed)
+		tcp_drop_ready(c);
+	m = c->ready;
+	if (m == NULL)
+		return NULL;
+	c->ready = m->link;
+	if (c->ready == NULL)
+		c->ready_end = &c->ready;
+	return m;
+}
+
+/* Returns whether the hlp is to be told of the end of the stream. */
+static bool
+connection_is_over(const struct tcp_connection *c)
+{
+	return !c->is_done && (c->state == TCP_ENDED || (c->has_fin && c->rcv_nxt == c->fin_at + 1));
+}
+
+/* The hlp has returned from len bytes: tells the peer if its window was small, and opens by so much that it is worth it. */
+static void
+connection_returned(struct tcp_connection *c, uint32_t len)
+{
+	c->ready_bytes -= len;
+	if (tcp_before(c->rcv_edge, c->rcv_nxt + 2 * c->mss) && c->state != TCP_ENDED &&
+	    c->rcv_nxt + tcp_receive_window(c) != c->rcv_edge)
 		c->acks = true;
 }
 
-/* Hands up what has come, and then the end of the stream. The lock is held, and released meanwhile. */
+/*
+ * Sends what may be sent now, and, if it delivers, hands up what has come and then the end of the stream: one message at
+ * a time, of all shepherds. The lock is held, and released meanwhile.
+ */
 static void
-connection_deliver(struct tcp_connection *c)
+connection_work(struct tcp_connection *c, uint64_t now_ns, bool delivers)
 {
 	struct xk_session *s = &c->session;
-	struct xk_msg *m;
+	bool is_mine = false, is_over = false; /* is_mine: this shepherd hands up */
+	struct xk_msg *out, *next, *m = NULL;
+	uint32_t len = 0;
 
-	if (c->delivers)
-		return;
-	c->delivers = true;
 	for (;;) {
-		if (c->is_closed)
-			tcp_drop_ready(c);
-		m = c->ready;
-		if (m != NULL) {
-			uint32_t len = (uint32_t)xk_msg_len(m);
-
-			c->ready = m->link;
-			if (c->ready == NULL)
-				c->ready_end = &c->ready;
-			xk_unlock(&c->lock);
-			xk_demux(s, m);
-			xk_lock(&c->lock);
-			c->ready_bytes -= len;
-			connection_open_window(c);
-			if (c->ready != NULL && c->acks) /* the peer need not wait for the rest */
-				connection_send(c);
-		} else if (!c->is_done && ((c->has_fin && c->rcv_nxt == c->fin_at + 1) || c->state == TCP_ENDED)) {
-			c->is_done = true;
-			xk_unlock(&c->lock);
-			xk_close_done(s);
-			xk_lock(&c->lock);
-		} else {
-			break;
+		out = connection_take_output(c, now_ns);
+		if (delivers && (is_mine || !c->delivers)) {
+			m = connection_take_ready(c);
+			is_over = m == NULL && connection_is_over(c);
+			is_mine = c->delivers = m != NULL || is_over;
+			c->is_done |= is_over;
+			len = m == NULL ? 0 : (uint32_t)xk_msg_len(m);
 		}
+		if (out == NULL && !is_mine)
+			break;
+		xk_unlock(&c->lock);
+		for (; out != NULL; out = next) {
+			next = out->link;
+			xk_path_push_below(s, out);
+		}
+		if (m != NULL)
+			xk_demux(s, m);
+		if (is_over)
+			xk_close_done(s);
+		xk_lock(&c->lock);
+		if (!is_mine)
+			continue;
+		connection_returned(c, len);
+		if (tcp_has_output(c))
+			now_ns = xk_now_ns(s->protocol);
 	}
-	c->delivers = false;
 }
 
 void
-tcp_finish(struct tcp_connection *c, bool delivers)
+tcp_finish(struct tcp_connection *c, uint64_t now_ns, bool delivers)
 {
 	bool has_room, gone, is_stopped;
 
-	connection_send(c);
-	if (delivers && (c->ready != NULL || !c->is_done)) {
-		connection_deliver(c);
-		connection_send(c);
-	}
+	connection_work(c, now_ns, delivers);
 	connection_set_alarm(c);
 	has_room = c->has_room && c->state != TCP_ENDED;
 	c->has_room = false;

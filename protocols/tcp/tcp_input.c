@@ -13,7 +13,8 @@ input_measure(struct tcp_connection *c, const struct tcp_segment *segment, uint6
 {
 	if (c->times && !tcp_before(segment->acknowledgement, c->timed_end)) {
 		c->times = false;
-		xk_round_trip_measure(&c->round_trip, &tcp_of(c)->timeouts, now_ns - c->timed_ns);
+		xk_round_trip_measure(&c->round_trip, &tcp_of(c)->timeouts,
+				      now_ns > c->timed_ns ? now_ns - c->timed_ns : 0);
 	}
 }
 
@@ -362,40 +363,108 @@ input_segment(struct tcp_connection *c, struct tcp_segment *segment, struct xk_m
 	return c->state == TCP_ENDED ? 0 : input_text(c, segment, m);
 }
 
-void
-tcp_pop(struct xk_session *session, struct xk_session *lls, struct xk_msg *m, const void *hdr)
+/*
+ * Returns whether the segment is the usual one of a stream: the next bytes, which acknowledge nothing new, or the
+ * acknowledgement of bytes in flight, and nothing is missing in either direction (Jacobson's header prediction).
+ */
+static bool
+input_is_predicted(const struct tcp_connection *c, const struct tcp_segment *segment, uint64_t now_ns)
 {
-	struct tcp_connection *c = (struct tcp_connection *)session;
-	struct xk_protocol *self = session->protocol;
-	const uint8_t *options = m->data, *p = options - TCP_HEADER_LEN;
-	uint64_t now_ns = xk_now_ns(self);
-	struct tcp_segment segment;
-	unsigned why = tcp_segment_read(&segment, m);
+	uint32_t acked = segment->acknowledgement - c->snd_una;
+
+	return c->state == TCP_ESTABLISHED && (segment->flags & TCP_RARE) == TCP_ACK &&
+	       segment->sequence == c->rcv_nxt &&
+	       (segment->len > 0 ? acked == 0 && segment->len <= c->rcv_edge - c->rcv_nxt
+				 : acked != 0 && acked <= c->snd_max - c->snd_una) &&
+	       segment->options.sack_count == 0 && c->gaps == NULL && c->sacked == NULL && !c->recovers && !c->probes &&
+	       !c->has_fin && !c->is_closed && !input_is_old(c, segment, now_ns);
+}
+
+/* Takes a predicted segment. Takes m. */
+static void
+input_predicted(struct tcp_connection *c, const struct tcp_segment *segment, struct xk_msg *m, uint64_t now_ns)
+{
+	input_take_stamp(c, segment, now_ns);
+	if (segment->len > 0) {
+		input_take_window(c, segment);
+		input_deliver(c, m);
+	} else {
+		input_acknowledge(c, segment, now_ns);
+		xk_msg_free(m);
+	}
+	c->heard_ns = now_ns;
+}
+
+/* Takes a segment of a connection that has ended since it was found: of another one between the same ends, perhaps. */
+static void
+input_ended(struct tcp_connection *c, struct xk_session *lls, const struct tcp_segment *segment, struct xk_msg *m)
+{
+	struct xk_protocol *self = c->session.protocol;
+	const uint8_t *p = m->data - segment->header;
+	struct xk_key key = xk_receive_key(self, lls, p);
+	struct xk_session *other = xk_table_find(self, key);
+
+	m->link = NULL;
+	xk_msg_push_in_place(m, segment->header - TCP_HEADER_LEN);
+	if (other != NULL && other != &c->session)
+		xk_pop(other, lls, m, NULL);
+	else
+		tcp_stranger(self, lls, m, key, xk_table_number_key(XK_GET(tcp, destination, p)));
+}
+
+/* Takes any segment, which came up lls. Takes m. The lock is held, and released. */
+static void
+input_any(struct tcp_connection *c, struct xk_session *lls, struct tcp_segment *segment, struct xk_msg *m,
+	  uint64_t now_ns)
+{
+	struct xk_protocol *self = c->session.protocol;
+	const uint8_t *p = m->data - segment->header;
+	unsigned why;
 	bool refuses;
 
-	(void)hdr;
-	if (why != 0) {
-		xk_drop(self, m, why);
-		return;
-	}
-	xk_lock(&c->lock);
-	if (c->state == TCP_ENDED) { /* since the session was found */
+	if (c->state == TCP_ENDED) {
 		xk_unlock(&c->lock);
-		xk_msg_push_in_place(m, (size_t)(m->data - options));
-		tcp_stranger(self, lls, m, xk_receive_key(self, lls, p),
-			     xk_table_number_key(XK_GET(tcp, destination, p)));
+		input_ended(c, lls, segment, m);
 		return;
 	}
-	why = c->state == TCP_SYN_SENT ? input_syn_sent(c, &segment, now_ns) : input_segment(c, &segment, &m, now_ns);
+	why = c->state == TCP_SYN_SENT ? input_syn_sent(c, segment, now_ns) : input_segment(c, segment, &m, now_ns);
 	refuses = c->refuses;
 	c->refuses = false;
 	c->heard_ns = why == 0 ? now_ns : c->heard_ns;
 	input_delay_ack(c, now_ns);
-	tcp_finish(c, true);
+	tcp_finish(c, now_ns, true);
 	if (refuses)
-		tcp_refuse(self, lls, p, &segment);
+		tcp_refuse(self, lls, p, segment);
 	if (m != NULL && why != 0)
 		xk_drop(self, m, why);
 	else
 		xk_msg_free(m);
+}
+
+/* m: a list, by link, of segments that have come together. What is predicted of them is acknowledged together. */
+void
+tcp_pop(struct xk_session *session, struct xk_session *lls, struct xk_msg *m, const void *hdr)
+{
+	struct tcp_connection *c = (struct tcp_connection *)session;
+	uint64_t now_ns = xk_arrival_ns(session->protocol);
+	struct tcp_segment segment;
+	struct xk_msg *next;
+	unsigned why;
+
+	(void)hdr;
+	xk_lock(&c->lock);
+	for (; m != NULL; m = next) {
+		next = m->link;
+		why = tcp_segment_read(&segment, m);
+		if (why != 0) {
+			xk_drop(session->protocol, m, why);
+		} else if (xk_likely(input_is_predicted(c, &segment, now_ns))) {
+			input_predicted(c, &segment, m, now_ns);
+		} else {
+			input_any(c, lls, &segment, m, now_ns);
+			xk_lock(&c->lock);
+		}
+	}
+	input_delay_ack(c, now_ns);
+	tcp_finish(c, now_ns, true);
 }

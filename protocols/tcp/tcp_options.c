@@ -27,6 +27,7 @@ tcp_segment_read(struct tcp_segment *segment, struct xk_msg *m)
 	segment->acknowledgement = h.acknowledgement;
 	segment->window = h.window;
 	segment->flags = h.flags;
+	segment->header = (uint8_t)(4 * h.offset);
 	segment->len = (uint32_t)xk_msg_len(m);
 	segment->end = h.sequence + segment->len + ((h.flags & TCP_SYN) != 0) + ((h.flags & TCP_FIN) != 0);
 	return 0;

@@ -8,29 +8,31 @@ enum { TCP_PARTS = 3 /* messages of which a segment is made without a copy */ };
 
 /* Puts the header in front of m (NULL: no buffer) and sums it up. Takes m; returns the segment, or NULL. */
 static struct xk_msg *
-output_finish(struct xk_protocol *self, struct xk_msg *m, const struct tcp_reply *reply, uint64_t pseudo_sum)
+output_finish(struct xk_msg *m, const struct tcp_reply *reply, uint64_t pseudo_sum)
 {
-	uint8_t bytes[TCP_HEADER_LEN + TCP_OPTIONS_MAX], *p;
-	size_t options = 0;
+	uint8_t options[TCP_OPTIONS_MAX], *p;
+	size_t len = reply->options == NULL ? 0 : tcp_options_store(options, reply->options);
 	struct tcp_header h = { .source = reply->source,
 				.destination = reply->destination,
 				.sequence = reply->sequence,
 				.acknowledgement = reply->acknowledgement,
+				.offset = (uint8_t)((TCP_HEADER_LEN + len) / 4),
 				.flags = reply->flags,
 				.window = reply->window };
+	uint64_t sum;
 
-	if (reply->options != NULL)
-		options = tcp_options_store(bytes + TCP_HEADER_LEN, reply->options);
-	h.offset = (uint8_t)((TCP_HEADER_LEN + options) / 4);
-	tcp_store(bytes, &h);
-	p = m == NULL ? NULL : xk_msg_push(&m, TCP_HEADER_LEN + options);
+	if (m == NULL)
+		return NULL;
+	sum = pseudo_sum + xk_sum_of16((uint16_t)(TCP_HEADER_LEN + len + xk_msg_len(m))) + tcp_sum(&h) +
+	      xk_sum(0, options, len) + xk_msg_sum(m);
+	p = xk_msg_push(&m, TCP_HEADER_LEN + len);
 	if (p == NULL) {
 		xk_msg_free(m);
 		return NULL;
 	}
-	memcpy(p, bytes, TCP_HEADER_LEN + options);
-	xk_checksum_store(p + XK_OFFSET(tcp, checksum),
-			  xk_checksum_finish(pseudo_sum + xk_sum_of16((uint16_t)xk_msg_len(m)) + xk_msg_sum(m)));
+	tcp_store(p, &h);
+	xk_checksum_store(p + XK_OFFSET(tcp, checksum), xk_checksum_finish(sum));
+	memcpy(p + TCP_HEADER_LEN, options, len);
 	return m;
 }
 
@@ -127,7 +129,7 @@ output_segment(struct tcp_connection *c, struct xk_msg *m, uint32_t sequence, ui
 		window = (uint32_t)reply.window << c->rcv_scale;
 		output_sacks(c, &options);
 	}
-	m = output_finish(self, m != NULL ? m : xk_msg_new(xk_platform_of(self), 0), &reply, c->session.sends.push_sum);
+	m = output_finish(m != NULL ? m : xk_msg_new(xk_platform_of(self), 0), &reply, c->session.sends.push_sum);
 	if (m == NULL || (flags & TCP_ACK) == 0)
 		return m;
 	c->rcv_edge = tcp_later(c->rcv_edge, c->rcv_nxt + window);
@@ -370,7 +372,7 @@ tcp_reply(struct xk_protocol *self, struct xk_session *lls, const struct tcp_rep
 
 	if (xk_sends_pseudo_sums(self, lls, &push_sum, &pop_sum) != 0)
 		return;
-	m = output_finish(self, xk_msg_new(xk_platform_of(self), 0), reply, push_sum);
+	m = output_finish(xk_msg_new(xk_platform_of(self), 0), reply, push_sum);
 	if (m != NULL)
 		xk_push(lls, m);
 }

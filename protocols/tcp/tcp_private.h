@@ -29,6 +29,7 @@ enum tcp_flag {
 	TCP_PSH = 1 << 3,
 	TCP_ACK = 1 << 4,
 	TCP_URG = 1 << 5,
+	TCP_RARE = TCP_FIN | TCP_SYN | TCP_RST | TCP_ACK | TCP_URG, /* segments with others than ACK take no path */
 };
 
 #define TCP_HEADER(F)                                                                                                  \
@@ -38,7 +39,7 @@ enum tcp_flag {
 	F(32, acknowledgement, .help = "the next byte that is expected")                                               \
 	F(4, offset, .help = "of the payload, in words of 4 bytes; above 5: options")                                  \
 	F(4, reserved, .help = "ignored")                                                                              \
-	F(8, flags, .is_bits = true,                                                                                   \
+	F(8, flags, .is_bits = true, .usual = TCP_ACK, .rare = TCP_RARE,                                               \
 	  .values = XK_VALUES({ TCP_FIN, "FIN" }, { TCP_SYN, "SYN" }, { TCP_RST, "RST" }, { TCP_PSH, "PSH" },          \
 			      { TCP_ACK, "ACK" }, { TCP_URG, "URG" }, { 0x40, "ECE" }, { 0x80, "CWR" }))               \
 	F(16, window, .help = "bytes that may be sent, before scaling")                                                \
@@ -147,6 +148,7 @@ struct tcp_segment {
 	uint32_t sequence, acknowledgement, window; /* window: as in the header */
 	uint32_t len, end;                          /* of the payload; end: sequence behind payload, SYN and FIN */
 	uint8_t flags;
+	uint8_t header; /* bytes of it, with options */
 	struct tcp_options options;
 };
 
@@ -208,25 +210,25 @@ struct tcp_connection {
 	uint8_t state; /* enum tcp_state */
 	uint8_t snd_scale, rcv_scale;
 	uint8_t duplicates; /* acknowledgements in a row that acknowledge nothing new */
-	bool scales : 1, sacks : 1, stamps : 1;
-	bool eager : 1;     /* small messages do not wait */
-	bool ends : 1;      /* a FIN follows the last byte */
-	bool recovers : 1;  /* fast recovery */
-	bool resends : 1;   /* the first unacknowledged segment is sent next */
-	bool probes : 1;    /* the peer's window is closed */
-	bool forces : 1;    /* the timer sends a byte, whatever the window */
-	bool acks : 1;      /* an acknowledgement is sent next */
-	bool times : 1;     /* timed_end is valid */
-	bool has_fin : 1;   /* the peer's FIN has come, at fin_at */
-	bool delivers : 1;  /* a shepherd hands messages up */
-	bool is_done : 1;   /* close_done was called, or must not be */
-	bool is_open : 1;   /* has been established */
-	bool asks : 1;      /* a keep-alive probe is sent next */
-	bool is_closed : 1; /* the hlp has closed it */
-	bool lingers : 1;   /* a reference is the connection's own, until it has ended */
-	bool resets : 1;    /* a RST is sent next */
-	bool refuses : 1;   /* the segment at hand is answered by a RST of its own */
-	bool has_room : 1;  /* the hlp is to be told of room */
+	bool scales, sacks, stamps;
+	bool eager;     /* small messages do not wait */
+	bool ends;      /* a FIN follows the last byte */
+	bool recovers;  /* fast recovery */
+	bool resends;   /* the first unacknowledged segment is sent next */
+	bool probes;    /* the peer's window is closed */
+	bool forces;    /* the timer sends a byte, whatever the window */
+	bool acks;      /* an acknowledgement is sent next */
+	bool times;     /* timed_end is valid */
+	bool has_fin;   /* the peer's FIN has come, at fin_at */
+	bool delivers;  /* a shepherd hands messages up */
+	bool is_done;   /* close_done was called, or must not be */
+	bool is_open;   /* has been established */
+	bool asks;      /* a keep-alive probe is sent next */
+	bool is_closed; /* the hlp has closed it */
+	bool lingers;   /* a reference is the connection's own, until it has ended */
+	bool resets;    /* a RST is sent next */
+	bool refuses;   /* the segment at hand is answered by a RST of its own */
+	bool has_room;  /* the hlp is to be told of room */
 
 	/* receiving */
 	uint32_t rcv_nxt, rcv_edge; /* rcv_edge: the right edge of the window that the peer knows */
@@ -254,13 +256,15 @@ struct tcp_connection {
 	uint64_t idle_due_ns;  /* of a keep-alive, or of the peer's FIN after our close */
 	uint64_t timed_ns;     /* when the segment was sent that ends at timed_end */
 	uint64_t sent_ns, heard_ns, stamp_ns; /* stamp_ns: when stamp_recent was taken */
-	uint64_t retransmitted;
+	uint32_t retransmitted;               /* segments */
+	int error;                            /* what ended it; 0: nothing yet, or both ends' closes */
 	const struct tcp_congestion *congestion;
 	struct xk_room room;
 	struct xk_semaphore opened;
-	int error;                         /* what ended it; 0: nothing yet, or both ends' closes */
 	const struct tcp_how *accepted_by; /* of the shepherd that announces it; NULL: open_done has returned */
 };
+
+static_assert(sizeof(struct tcp_connection) <= sizeof(struct xk_session) + 512, "what 100,000 connections cost");
 
 struct tcp {
 	struct xk_protocol protocol;
@@ -328,7 +332,7 @@ void tcp_set_mss(struct tcp_connection *c);
  * Does what was decided under the lock, and releases it: sends, and, if it delivers, hands up what has come and tells the
  * hlp of the end.
  */
-void tcp_finish(struct tcp_connection *c, bool delivers);
+void tcp_finish(struct tcp_connection *c, uint64_t now_ns, bool delivers);
 
 /* Counts what is kept behind gaps. The lock is held. */
 void tcp_count_gaps(struct tcp_connection *c);
@@ -350,6 +354,14 @@ bool tcp_challenges(struct tcp *tcp, uint64_t now_ns);
 void tcp_pop(struct xk_session *session, struct xk_session *lls, struct xk_msg *m, const void *hdr);
 
 /* ---- tcp_output.c ---- */
+
+/* Returns whether tcp_output may have something to send. The lock is held. */
+static inline bool
+tcp_has_output(const struct tcp_connection *c)
+{
+	return c->snd_nxt != c->snd_end + (c->ends ? 1 : 0) || c->acks || c->asks || c->forces || c->recovers ||
+	       c->resets || c->state <= TCP_SYN_RECEIVED;
+}
 
 /* Returns the next segment to be sent, with all of its header; NULL: none now. The lock is held. */
 struct xk_msg *tcp_output(struct tcp_connection *c, uint64_t now_ns);

@@ -30,6 +30,8 @@ enum {
 	LINK_LEN = 6,   /* an Ethernet header: destination, source, type */
 	ETH_TYPE = 12,
 	IP_TYPE = 0x0800,
+	IP_PROTOCOL = 23, /* in a frame */
+	IP_TCP = 6,
 	ARP_TYPE = 0x0806,
 	ARP_SENDER = 22,      /* in a frame: the link address that it announces */
 	WAIT_NS = 2000000000, /* time for what is left to do */
@@ -514,6 +516,15 @@ find_other(const struct talker *talker, const struct arrival *good)
 	return NULL;
 }
 
+/* Returns the code of the path that an arrival takes. */
+static const struct xk_path_code *
+code_of(const struct arrival *good)
+{
+	if (xk_get16(good->bytes + ETH_TYPE) != IP_TYPE)
+		return &xk_path_bid;
+	return good->bytes[IP_PROTOCOL] == IP_TCP ? &xk_path_tcp : &xk_path_udp;
+}
+
 /* Varies one arrival at a host in all ways. */
 static void
 vary_arrival(struct trial *t)
@@ -521,7 +532,7 @@ vary_arrival(struct trial *t)
 	bool takes_path = t->good->by_path;
 
 	if (takes_path)
-		t->code = xk_get16(t->good->bytes + ETH_TYPE) == IP_TYPE ? &xk_path_udp : &xk_path_bid;
+		t->code = code_of(t->good);
 	t->header = 0;
 	for (unsigned i = 0; takes_path && t->code->types[i] != NULL; i++)
 		t->header += t->code->types[i]->header;
@@ -579,9 +590,9 @@ vary_conversation(const struct conversation *c, bool has_paths)
 }
 
 /* Graphs whose conversations take paths. The first two have a test of their own. */
-static const char *const with_paths[] = { "udptest",    "chantest", "am-udp",           "host",
-					  "logp",       "traffic",  "udptest-explicit", "udptest-multihomed",
-					  "udptest-two" };
+static const char *const with_paths[] = { "udptest",     "chantest", "am-udp",           "host",
+					  "logp",        "traffic",  "udptest-explicit", "udptest-multihomed",
+					  "udptest-two", "tcptest" };
 enum { ALONE = 2 };
 
 static int

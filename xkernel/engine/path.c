@@ -201,6 +201,25 @@ xk_path_deliver(struct xk_port *port, struct xk_msg *m)
 		path->pattern->code.deliver(port, m, path, path_other);
 }
 
+struct xk_msg *
+xk_path_peek(const struct xk_port *port)
+{
+	const struct xk_shepherd *self = xk_self();
+	const struct xk_driver *driver = self->driver;
+
+	if (!xk_on_driver(self) || driver->port != port || driver->next == driver->count ||
+	    atomic_load_explicit(&driver->kernel->budgeted, memory_order_relaxed))
+		return NULL;
+	return driver->burst[driver->next];
+}
+
+void
+xk_path_take(const struct xk_port *port)
+{
+	(void)port;
+	xk_self()->driver->next++;
+}
+
 XK_APART void
 xk_path_show(struct xk_session *s, struct xk_msg *m, const struct xk_path *path)
 {

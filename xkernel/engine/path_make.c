@@ -120,7 +120,8 @@ path_add_layer(struct path_draft *d, struct xk_session *s, const struct xk_sessi
 	size_t at = 0;
 
 	if (!path_add_unusual(&path->unusual, s) || !path_add_unusual(&path->unusual_up, receiving) ||
-	    !xk_path_add(&d->pattern.layout, &s->protocol->format, s->ops->path_state != NULL) ||
+	    !xk_path_add(&d->pattern.layout, &s->protocol->format,
+			 type->path_code == NULL ? XK_PATH_PASSES : type->path_code->top) ||
 	    !path_add_sends(d, s, begin))
 		return false;
 	for (const struct xk_field *field = type->fields; field != NULL && field->name != NULL; field++) {
@@ -181,8 +182,8 @@ path_complete(struct path_draft *d, const uint8_t *p)
 	if (path->whole != NULL &&
 	    d->longest < atomic_load_explicit(path->whole, memory_order_relaxed) + (uint64_t)path->less)
 		return false; /* another layer's limit is lower */
-	if (!path_is_of(code, d) || code->is_own != (layout->own_at != 0) || d->prefilter_end < 8 ||
-	    d->longest <= layout->len)
+	if (!path_is_of(code, d) || (code->top == XK_PATH_OWN) != (path->top->ops->path_state != NULL) ||
+	    d->prefilter_end < 8 || d->longest <= layout->len)
 		return false;
 	for (unsigned i = 0; i < xk_path_pieces(layout) * XK_PATH_PIECE; i++) {
 		unsigned at = xk_path_piece_at(layout, i / XK_PATH_PIECE) + i % XK_PATH_PIECE;
@@ -304,13 +305,21 @@ path_find_pattern(struct xk_paths *paths, const struct path_draft *d)
 	return pattern;
 }
 
-/* The push of sessions with a path. */
+/* The push of sessions with a path, unless the path's top pops messages itself. */
 static int
 path_push(struct xk_session *s, struct xk_msg *m)
 {
 	const struct xk_path *path = atomic_load_explicit(&s->paths, memory_order_acquire);
 
 	return path->pattern->code.push(s, m, path);
+}
+
+int
+xk_path_push_below(struct xk_session *s, struct xk_msg *m)
+{
+	const struct xk_path *path = atomic_load_explicit(&s->paths, memory_order_acquire);
+
+	return path == NULL ? xk_push(s->lls, m) : path->pattern->code.push(s, m, path);
 }
 
 /* Returns the operations of self's sessions with a push that takes paths; NULL: no memory. Locked. */
@@ -343,7 +352,8 @@ static struct xk_path *
 path_new(struct xk_paths *paths, const struct path_draft *d, const struct xk_path_pattern *pattern)
 {
 	struct xk_session *top = d->path.top;
-	const struct xk_session_ops *ops = path_ops(top->protocol);
+	const struct xk_session_ops *ops =
+		pattern->code.top == XK_PATH_POPS ? top->protocol->type->session_ops : path_ops(top->protocol);
 	struct xk_path *path = ops == NULL ? NULL : aligned_alloc(64, sizeof(*path));
 
 	if (path == NULL)
