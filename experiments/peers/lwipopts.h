@@ -1,6 +1,6 @@
 /*
- * lwipopts.h - lwIP configured as a fast UDP host: no OS layer, no threads, no TCP; it generates and verifies every
- * checksum.
+ * lwipopts.h - lwIP configured as a fast host: no OS layer, no threads, room for windows of 512 KiB; it generates and
+ * verifies every checksum.
  */
 #ifndef LWIPOPTS_H
 #define LWIPOPTS_H
@@ -9,16 +9,25 @@
 #define SYS_LIGHTWEIGHT_PROT 0
 #define LWIP_NETCONN 0
 #define LWIP_SOCKET 0
-#define LWIP_TCP 0
+#define LWIP_TCP 1
 #define LWIP_STATS 0
 #define LWIP_NOASSERT 1
 #define LWIP_IPV6 0
 
 #define MEM_ALIGNMENT 8
-#define MEM_SIZE (1 << 20)
-#define MEMP_NUM_PBUF 256
-#define PBUF_POOL_SIZE 256
+#define MEM_SIZE (8 << 20)
+#define MEMP_NUM_PBUF 2048
+#define PBUF_POOL_SIZE 2048
 #define PBUF_POOL_BUFSIZE 1600 /* a frame each */
+
+#define TCP_MSS 1460
+#define LWIP_WND_SCALE 1
+#define TCP_RCV_SCALE 4
+#define TCP_WND (512 * 1024)
+#define TCP_SND_BUF (512 * 1024)
+#define TCP_SND_QUEUELEN 2048
+#define TCP_SNDLOWAT (16 * 1024)
+#define MEMP_NUM_TCP_SEG 2048
 
 #define ETHARP_SUPPORT_STATIC_ENTRIES 1
 #define ETHARP_TABLE_MATCH_NETIF 0 /* peers.c has both hosts in one instance */
@@ -37,7 +46,9 @@ unsigned short peers_checksum(const void *bytes, int len);
 #endif
 #define CHECKSUM_CHECK_IP 1
 #define CHECKSUM_CHECK_UDP 1
+#define CHECKSUM_CHECK_TCP 1
 #define CHECKSUM_GEN_IP 1
 #define CHECKSUM_GEN_UDP 1
+#define CHECKSUM_GEN_TCP 1
 
 #endif

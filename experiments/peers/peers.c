@@ -1,14 +1,17 @@
 /*
- * peers.c echo|call SIZE - times UDP messages of SIZE bytes through lwIP and through the x-kernel in turn, both
- * embedded in one single-threaded program as docs/embedding.md describes.
+ * peers.c echo|call|stream SIZE - times lwIP and the x-kernel in turn, both embedded in one single-threaded program as
+ * docs/embedding.md describes.
  *
- *   echo  A frame arrives at a host, and the echo leaves it. Both stacks get the same frames.
- *   call  A host sends a request to another host, which answers: two stacks, each in both directions.
+ *   echo    A frame with SIZE bytes in UDP arrives at a host, and the echo leaves it. Both stacks get the same frames.
+ *   call    A host sends a request of SIZE bytes in UDP to another host, which answers: two stacks, each in both directions.
+ *   stream  A host sends messages of SIZE bytes through a TCP connection to another one, which drops them: two stacks. The
+ *           bytes are lent, not copied, to either stack. A round is a full segment.
  *
  * Each stack verifies and generates every checksum and has its own buffers: frames are copied in and out. Prints the
  * least and the median of the blocks' nanoseconds. Checks the length of every echo and all bits of each block's first
- * echo; of replies, the length and the number.
+ * echo; of replies, the length and the number; all bytes of each block's first round of a stream.
  */
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +20,7 @@
 
 #include "lwip/etharp.h"
 #include "lwip/init.h"
+#include "lwip/tcp.h"
 #include "lwip/timeouts.h"
 #include "lwip/udp.h"
 #include "netif/ethernet.h"
@@ -32,7 +36,9 @@ enum { BLOCKS = 400, ROUNDS = 4000, PORT = 2001, FRAME = ECHO_FRAME_HEADERS + EC
 
 enum { CLIENT, SERVER, ENDS };
 
-enum { INBOX = 8 }; /* most frames that wait at an end: a message's fragments, and an ARP query now and then */
+enum { INBOX = 128 }; /* most frames that wait at an end: more than a stream's window */
+
+enum { SEGMENT = 1460, LENT = 1 << 16, AHEAD = 32 * SEGMENT, STREAM_PORT = 2002 };
 
 /* The client's addresses are those of echo_frame.h's first peer. */
 static uint64_t links[ENDS] = { [SERVER] = UINT64_C(0x020000000001) };
@@ -42,7 +48,14 @@ static struct echo_frames frames;
 static uint8_t payload[ECHO_FRAME_MAX_MESSAGE];
 static unsigned size, replies;
 
-/* Frames sent to an end that it has not received yet. */
+/* What a stream is made of, again and again. */
+static uint8_t lent[LENT];
+static struct stream {
+	uint64_t sent, received;
+	bool is_checked;
+} stream;
+
+/* A ring of frames sent to an end, from `taken` up to `count`, that it has not received yet. */
 static struct inbox {
 	uint8_t bytes[INBOX][FRAME];
 	size_t len[INBOX];
@@ -61,13 +74,26 @@ static uint8_t *
 inbox_put(unsigned end, size_t len)
 {
 	struct inbox *inbox = &inboxes[end];
+	unsigned at = inbox->count++ % INBOX;
 
-	if (inbox->taken == inbox->count)
-		inbox->taken = inbox->count = 0;
-	if (inbox->count == INBOX || len > FRAME)
+	if (inbox->count - inbox->taken > INBOX || len > FRAME)
 		fail("a stack", "sends too many frames");
-	inbox->len[inbox->count] = len;
-	return inbox->bytes[inbox->count++];
+	inbox->len[at] = len;
+	return inbox->bytes[at];
+}
+
+/* Counts bytes of the stream that have arrived, and checks them if that is wanted. */
+static void
+stream_take(const char *stack, const void *bytes, size_t len)
+{
+	size_t at = stream.received % size, some;
+
+	stream.received += len;
+	for (const uint8_t *p = bytes; stream.is_checked && len > 0; p += some, len -= some, at = 0) {
+		some = len < size - at ? len : size - at;
+		if (memcmp(p, lent + at, some) != 0)
+			fail(stack, "a byte of the stream is wrong");
+	}
 }
 
 /* ---- the x-kernel ---- */
@@ -85,11 +111,13 @@ xk_receive(void *context, struct xk_msg **arrived, unsigned max)
 	struct inbox *inbox = &inboxes[host->end];
 	unsigned count = 0;
 
-	for (; count < max && inbox->taken < inbox->count; count++, inbox->taken++) {
-		arrived[count] = xk_memory_frame(host->platform, inbox->len[inbox->taken]);
+	for (; count < max && inbox->taken != inbox->count; count++, inbox->taken++) {
+		unsigned at = inbox->taken % INBOX;
+
+		arrived[count] = xk_memory_frame(host->platform, inbox->len[at]);
 		if (arrived[count] == NULL)
 			fail("x-kernel", "no buffer");
-		memcpy(arrived[count]->data, inbox->bytes[inbox->taken], inbox->len[inbox->taken]);
+		memcpy(arrived[count]->data, inbox->bytes[at], inbox->len[at]);
 	}
 	return count;
 }
@@ -155,23 +183,89 @@ asker_open(void *argument)
 		fail("x-kernel", "cannot open the session");
 }
 
-/* Starts a host whose topmost protocol is `top`. */
-static void
-xk_host_begin(unsigned end, const char *top)
+/* The protocol above TCP, at both ends: one connection. */
+struct streamer {
+	struct xk_protocol protocol;
+	struct xk_session *session;
+	bool is_full;
+};
+
+static int
+streamer_open_done(struct xk_protocol *self, struct xk_protocol *llp, struct xk_session *s,
+		   struct xk_protocol *hlp_type)
 {
-	static const struct xk_protocol_type *const types[] = { &asker_type, NULL };
+	(void)self;
+	(void)llp;
+	(void)hlp_type;
+	return xk_duplicate(s) ? 0 : -1;
+}
+
+static void
+streamer_room(struct xk_protocol *self, struct xk_session *s)
+{
+	(void)s;
+	((struct streamer *)self)->is_full = false;
+}
+
+static void
+streamer_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
+{
+	(void)self;
+	(void)lls;
+	for (const struct xk_msg *part = m; part != NULL; part = part->next)
+		stream_take("x-kernel", part->data, part->len);
+	xk_msg_free(m);
+}
+
+static const struct xk_protocol_ops streamer_ops = {
+	.open_done = streamer_open_done,
+	.room = streamer_room,
+	.demux = streamer_demux,
+};
+
+static const struct xk_role streamer_lowers[] = {
+	{ "stream", XK_ASYNC, "tcp", "carries the connection" },
+	{ .name = NULL },
+};
+
+static const struct xk_protocol_type streamer_type = { .name = "streamer",
+						       .help = "Sends a stream, or drops it.",
+						       .ops = &streamer_ops,
+						       .size = sizeof(struct streamer),
+						       .lowers = streamer_lowers };
+
+static struct streamer *streamers[ENDS];
+
+/* Opens the connection. Waits for the server's answer. */
+static void
+streamer_open(void *argument)
+{
+	struct xk_protocol *self = &streamers[CLIENT]->protocol;
+	struct xk_participants to = { .remote = { 2, { hosts[SERVER], STREAM_PORT } } };
+
+	(void)argument;
+	if (xk_open(self, self, xk_lower(self, 0), &to, &streamers[CLIENT]->session) != 0)
+		fail("x-kernel", "cannot open the connection");
+}
+
+/* Starts a host whose topmost protocols are those of `top`. */
+static void
+xk_host_begin(unsigned end, const char *name, const char *top)
+{
+	static const struct xk_protocol_type *const types[] = { &asker_type, &streamer_type, NULL };
 	struct xk_host *host = &xk_hosts[end];
-	struct xk_kernel_config config = { .name = top, .mode = XK_IPP, .core = -1 };
+	struct xk_kernel_config config = { .name = name, .mode = XK_IPP, .core = -1 };
 	struct xk_port *port;
-	char graph[256];
+	char graph[512];
 	struct xk_graph_source source = { .text = graph, .types = types };
 
 	snprintf(graph, sizeof(graph),
-		 "digraph host { %s -> udp; udp -> ip; ip -> vnet; vnet -> eth; vnet -> arp; arp -> eth; eth -> port;"
+		 "digraph host { %s -> ip; ip -> vnet; vnet -> eth; vnet -> arp; arp -> eth; eth -> port;"
 		 "vnet [address=\"%u.%u.%u.%u/8\"]; }",
 		 top, hosts[end] >> 24, hosts[end] >> 16 & 255, hosts[end] >> 8 & 255, hosts[end] & 255);
 	host->end = end;
 	config.platform = host->platform = xk_memory_platform_new(XK_MEMORY_REAL);
+	xk_memory_platform_calibrate(host->platform);
 	port = xk_memory_port_new(host->platform, "port", links[end], 1500);
 	host->kernel = xk_kernel_new(&config);
 	xk_memory_loop(port, xk_receive, xk_transmit, host);
@@ -180,20 +274,48 @@ xk_host_begin(unsigned end, const char *top)
 		exit(1);
 }
 
+/* Lets a thread of the client open its session. */
 static void
-xk_begin(bool calls)
+xk_client_open(void (*open)(void *argument), struct xk_session *const *session)
 {
-	xk_host_begin(SERVER, "udptest");
-	if (!calls)
-		return;
-	xk_host_begin(CLIENT, "asker");
-	asker = (struct asker *)xk_kernel_find(xk_hosts[CLIENT].kernel, "asker");
-	if (xk_thread_start(xk_hosts[CLIENT].kernel, "asker", asker_open, NULL) != 0)
+	if (xk_thread_start(xk_hosts[CLIENT].kernel, "client", open, NULL) != 0)
 		fail("x-kernel", "no stack");
 	for (unsigned i = 0; i < 100; i++)
 		xk_kernel_turn(xk_hosts[i % ENDS].kernel);
-	if (asker->session == NULL)
+	if (*session == NULL)
 		fail("x-kernel", "no session");
+}
+
+static void
+xk_begin_stream(void)
+{
+	static const char top[] = "streamer -> tcp; tcp [send=\"512k\", receive=\"512k\", stamps=no, eager=yes]; tcp";
+	struct xk_participants own = { .local = { 1, { STREAM_PORT } } };
+	struct xk_protocol *server;
+
+	for (unsigned end = 0; end < ENDS; end++) {
+		xk_host_begin(end, "streamer", top);
+		streamers[end] = (struct streamer *)xk_kernel_find(xk_hosts[end].kernel, "streamer");
+	}
+	server = &streamers[SERVER]->protocol;
+	if (xk_open_enable(server, server, xk_lower(server, 0), &own) != 0)
+		fail("x-kernel", "cannot enable the port");
+	xk_client_open(streamer_open, &streamers[CLIENT]->session);
+}
+
+static void
+xk_begin(const char *kind)
+{
+	if (strcmp(kind, "stream") == 0) {
+		xk_begin_stream();
+		return;
+	}
+	xk_host_begin(SERVER, "udptest", "udptest -> udp; udp");
+	if (strcmp(kind, "call") != 0)
+		return;
+	xk_host_begin(CLIENT, "asker", "asker -> udp; udp");
+	asker = (struct asker *)xk_kernel_find(xk_hosts[CLIENT].kernel, "asker");
+	xk_client_open(asker_open, &asker->session);
 }
 
 /* One turn receives the request and sends the echo before it returns. */
@@ -213,6 +335,34 @@ xk_call_once(void)
 		fail("x-kernel", "cannot send the request");
 	xk_kernel_turn(xk_hosts[SERVER].kernel);
 	xk_kernel_turn(xk_hosts[CLIENT].kernel);
+}
+
+static void
+nothing(void *context)
+{
+	(void)context;
+}
+
+/* Sends the stream up to a byte. */
+static void
+xk_stream_to(uint64_t end)
+{
+	struct streamer *client = streamers[CLIENT];
+	int err = 0;
+
+	while (stream.received < end) {
+		while (stream.sent < end && stream.sent - stream.received < AHEAD && !client->is_full) {
+			struct xk_msg *m = xk_msg_lend(xk_hosts[CLIENT].platform, lent, size, nothing, NULL);
+
+			err = m == NULL ? -ENOBUFS : xk_push(client->session, m);
+			if (err != 0 && err != -EAGAIN)
+				fail("x-kernel", "cannot send the stream");
+			client->is_full = err == -EAGAIN;
+			stream.sent += err == 0 ? size : 0;
+		}
+		xk_kernel_turn(xk_hosts[SERVER].kernel);
+		xk_kernel_turn(xk_hosts[CLIENT].kernel);
+	}
 }
 
 static void
@@ -288,9 +438,69 @@ peers_checksum(const void *bytes, int len)
 }
 #endif
 
-static void
-lwip_begin(bool calls)
+static err_t
+lwip_stream_arrived(void *argument, struct tcp_pcb *pcb, struct pbuf *p, err_t err)
 {
+	(void)argument;
+	(void)err;
+	if (p == NULL)
+		fail("lwIP", "the connection has ended");
+	for (const struct pbuf *part = p; part != NULL; part = part->next)
+		stream_take("lwIP", part->payload, part->len);
+	tcp_recved(pcb, p->tot_len);
+	pbuf_free(p);
+	return ERR_OK;
+}
+
+static err_t
+lwip_accepted(void *argument, struct tcp_pcb *pcb, err_t err)
+{
+	(void)argument;
+	(void)err;
+	tcp_recv(pcb, lwip_stream_arrived);
+	return ERR_OK;
+}
+
+static struct tcp_pcb *lwip_client;
+static bool lwip_is_connected;
+
+static err_t
+lwip_connected(void *argument, struct tcp_pcb *pcb, err_t err)
+{
+	(void)argument;
+	(void)pcb;
+	lwip_is_connected = err == ERR_OK;
+	return ERR_OK;
+}
+
+static void lwip_receive(unsigned end);
+
+/* Opens the connection. */
+static void
+lwip_begin_stream(void)
+{
+	ip_addr_t server = { .addr = lwip_htonl(hosts[SERVER]) };
+	struct tcp_pcb *listener = tcp_new();
+
+	tcp_bind(listener, &server, STREAM_PORT);
+	tcp_bind_netif(listener, &netifs[SERVER]);
+	listener = tcp_listen(listener);
+	tcp_accept(listener, lwip_accepted);
+	lwip_client = tcp_new();
+	tcp_bind_netif(lwip_client, &netifs[CLIENT]);
+	tcp_nagle_disable(lwip_client);
+	if (tcp_connect(lwip_client, &server, STREAM_PORT, lwip_connected) != ERR_OK)
+		fail("lwIP", "cannot open the connection");
+	for (unsigned i = 0; i < 10; i++)
+		lwip_receive(i % ENDS == 0 ? SERVER : CLIENT);
+	if (!lwip_is_connected)
+		fail("lwIP", "no connection");
+}
+
+static void
+lwip_begin(const char *kind)
+{
+	bool calls = strcmp(kind, "echo") != 0;
 	ip4_addr_t mask = { .addr = lwip_htonl(0xff000000) }, none = { 0 };
 
 	lwip_init();
@@ -313,6 +523,8 @@ lwip_begin(bool calls)
 		if ((calls || end == CLIENT) && etharp_add_static_entry(&address, &link) != ERR_OK)
 			fail("lwIP", "cannot add a link address");
 	}
+	if (strcmp(kind, "stream") == 0)
+		lwip_begin_stream();
 }
 
 static void
@@ -320,13 +532,13 @@ lwip_receive(unsigned end)
 {
 	struct inbox *inbox = &inboxes[end];
 
-	for (; inbox->taken < inbox->count; inbox->taken++) {
-		u16_t len = (u16_t)inbox->len[inbox->taken];
+	for (; inbox->taken != inbox->count; inbox->taken++) {
+		u16_t len = (u16_t)inbox->len[inbox->taken % INBOX];
 		struct pbuf *p = pbuf_alloc(PBUF_RAW, len, PBUF_POOL);
 
 		if (p == NULL)
 			fail("lwIP", "no buffer");
-		pbuf_take(p, inbox->bytes[inbox->taken], len);
+		pbuf_take(p, inbox->bytes[inbox->taken % INBOX], len);
 		netifs[end].input(p, &netifs[end]);
 	}
 }
@@ -353,17 +565,34 @@ lwip_call_once(void)
 	lwip_receive(CLIENT);
 }
 
+/* Sends the stream up to a byte. */
+static void
+lwip_stream_to(uint64_t end)
+{
+	while (stream.received < end) {
+		while (stream.sent < end && stream.sent - stream.received < AHEAD && tcp_sndbuf(lwip_client) >= size &&
+		       tcp_write(lwip_client, lent, (u16_t)size, 0) == ERR_OK)
+			stream.sent += size;
+		tcp_output(lwip_client);
+		lwip_receive(SERVER);
+		lwip_receive(CLIENT);
+		sys_check_timeouts();
+	}
+}
+
 /* ---- blocks in turn ---- */
 
 static struct stack {
 	const char *name;
-	void (*begin)(bool calls);
+	void (*begin)(const char *kind);
 	void (*echo)(void);
 	void (*call)(void);
+	void (*stream_to)(uint64_t end);
+	struct stream stream;
 	double ns[BLOCKS];
 } stacks[] = {
-	{ "x-kernel", xk_begin, xk_echo, xk_call_once, { 0 } },
-	{ "lwIP", lwip_begin, lwip_echo, lwip_call_once, { 0 } },
+	{ "x-kernel", xk_begin, xk_echo, xk_call_once, xk_stream_to, { 0, 0, false }, { 0 } },
+	{ "lwIP", lwip_begin, lwip_echo, lwip_call_once, lwip_stream_to, { 0, 0, false }, { 0 } },
 };
 
 /* Delivers the request's frames to the server. The echo's frames must be back afterwards. */
@@ -418,26 +647,47 @@ compare(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
+/* Sends bytes of the stream, rounded up to whole messages. */
 static void
-measure(bool calls)
+stream_on(struct stack *stack, uint64_t bytes, bool is_checked)
+{
+	stream = stack->stream;
+	stream.is_checked = is_checked;
+	stack->stream_to(stream.sent + (bytes + size - 1) / size * size);
+	stack->stream = stream;
+}
+
+/* A block's first round, which is checked. */
+static void
+check_round(struct stack *stack, const char *kind)
+{
+	if (strcmp(kind, "call") == 0)
+		call_once(stack);
+	else if (strcmp(kind, "echo") == 0)
+		check_echo(stack);
+	else
+		stream_on(stack, LENT, true);
+}
+
+static void
+measure(const char *kind)
 {
 	for (unsigned s = 0; s < 2; s++)
-		stacks[s].begin(calls);
+		stacks[s].begin(kind);
 	for (unsigned block = 0; block < BLOCKS; block++)
 		for (unsigned s = 0; s < 2; s++) {
+			struct stack *stack = &stacks[s];
 			double began;
 
-			if (calls)
-				call_once(&stacks[s]);
-			else
-				check_echo(&stacks[s]);
+			check_round(stack, kind);
 			began = now_ns();
-			for (unsigned i = 0; i < ROUNDS; i++)
-				if (calls)
-					call_once(&stacks[s]);
-				else
-					echo_once(&stacks[s]);
-			stacks[s].ns[block] = (now_ns() - began) / ROUNDS;
+			if (strcmp(kind, "stream") == 0)
+				stream_on(stack, (uint64_t)ROUNDS * SEGMENT, false);
+			for (unsigned i = 0; strcmp(kind, "call") == 0 && i < ROUNDS; i++)
+				call_once(stack);
+			for (unsigned i = 0; strcmp(kind, "echo") == 0 && i < ROUNDS; i++)
+				echo_once(stack);
+			stack->ns[block] = (now_ns() - began) / ROUNDS;
 		}
 }
 
@@ -445,14 +695,19 @@ int
 main(int argc, char **argv)
 {
 	const struct echo_end server = { links[SERVER], hosts[SERVER], PORT };
-	bool calls = argc == 3 && strcmp(argv[1], "call") == 0;
+	const char *kind = argc == 3 ? argv[1] : "";
+	bool streams = strcmp(kind, "stream") == 0, calls = strcmp(kind, "call") == 0;
 
 	size = argc == 3 ? (unsigned)atoi(argv[2]) : 0;
-	if ((!calls && (argc != 3 || strcmp(argv[1], "echo") != 0)) || size == 0 || size > ECHO_FRAME_MAX_MESSAGE) {
-		fprintf(stderr, "usage: peers echo|call SIZE (1 to %d bytes)\n", ECHO_FRAME_MAX_MESSAGE);
+	if ((!streams && !calls && strcmp(kind, "echo") != 0) || size == 0 ||
+	    size >= (streams ? LENT : ECHO_FRAME_MAX_MESSAGE + 1)) {
+		fprintf(stderr, "usage: peers echo|call|stream SIZE (1 to %d bytes, of a stream %d)\n",
+			ECHO_FRAME_MAX_MESSAGE, LENT - 1);
 		return 2;
 	}
-	echo_frames_init(&frames, &server, size);
+	for (unsigned i = 0; i < LENT; i++)
+		lent[i] = (uint8_t)(i * 31 + i / 251);
+	echo_frames_init(&frames, &server, streams ? 1 : size);
 	for (unsigned i = 0; i < frames.pieces; i++) {
 		uint8_t *frame = inbox_put(SERVER, frames.piece[i].len);
 
@@ -463,10 +718,10 @@ main(int argc, char **argv)
 	}
 	links[CLIENT] = xk_get48(inboxes[SERVER].bytes[0] + 6);
 	hosts[CLIENT] = xk_get32(inboxes[SERVER].bytes[0] + 26);
-	if (calls)
+	if (calls || streams)
 		inboxes[SERVER].count = 0;
-	measure(calls);
-	printf("%s %u", argv[1], size);
+	measure(kind);
+	printf("%s %u", kind, size);
 	for (unsigned s = 0; s < 2; s++) {
 		qsort(stacks[s].ns, BLOCKS, sizeof(double), compare);
 		printf(" %.1f %.1f", stacks[s].ns[0], stacks[s].ns[BLOCKS / 2]);
