@@ -98,20 +98,30 @@ tcp_option_add(struct layer *layer, uint8_t kind, size_t len)
 
 /* ---- relative numbers ---- */
 
-/* Returns the stream between these ports, or NULL. */
-static const struct stream *
-stream_find(const struct names *names, uint64_t local, uint64_t remote)
+/* Returns the peer's host, from the IP header in front of a header that the tested host has sent. */
+static uint64_t
+peer_of(const uint8_t *header)
 {
-	for (unsigned i = 0; i < NAMES_STREAMS && i < names->stream_count; i++)
-		if (names->streams[i].local == local && names->streams[i].remote == remote)
-			return &names->streams[i];
+	return field_load(&layer_ip.fields[layer_field(&layer_ip, "dst")], header - layer_ip.length);
+}
+
+/* Returns the stream between these ends, or NULL. */
+static const struct stream *
+stream_find(const struct names *names, uint64_t host, uint64_t local, uint64_t remote)
+{
+	for (unsigned i = 0; i < NAMES_STREAMS && i < names->stream_count; i++) {
+		const struct stream *stream = &names->streams[i];
+
+		if (stream->host == host && stream->local == local && stream->remote == remote)
+			return stream;
+	}
 	return NULL;
 }
 
 static uint32_t
-first_of(const struct names *names, uint64_t local, uint64_t remote)
+first_of(const struct names *names, uint64_t host, uint64_t local, uint64_t remote)
 {
-	const struct stream *stream = stream_find(names, local, remote);
+	const struct stream *stream = stream_find(names, host, local, remote);
 
 	return stream == NULL ? 0 : stream->iss;
 }
@@ -120,15 +130,15 @@ void
 tcp_note_first(struct names *names, const uint8_t *header)
 {
 	uint64_t local = field_load(&tcp_fields[TCP_SRC], header), remote = field_load(&tcp_fields[TCP_DST], header);
-	const struct stream *stream = stream_find(names, local, remote);
-	unsigned index = stream != NULL ? (unsigned)(stream - names->streams) : names->stream_count++ % NAMES_STREAMS;
+	const struct stream *stream = stream_find(names, peer_of(header), local, remote);
+	struct stream *noted =
+		&names->streams[stream != NULL ? stream - names->streams : names->stream_count % NAMES_STREAMS];
 
-	if ((header[13] & 2) == 0) {
-		names->stream_count -= stream == NULL;
+	if ((header[13] & 2) == 0)
 		return;
-	}
-	names->streams[index] = (struct stream){ (uint16_t)local, (uint16_t)remote,
-						 (uint32_t)field_load(&tcp_fields[TCP_SEQ], header) };
+	names->stream_count += stream == NULL;
+	*noted = (struct stream){ (uint32_t)peer_of(header), (uint16_t)local, (uint16_t)remote,
+				  (uint32_t)field_load(&tcp_fields[TCP_SEQ], header) };
 }
 
 uint64_t
@@ -139,7 +149,7 @@ tcp_relative(const struct names *names, const struct field *field, const uint8_t
 	if (number == FIELD_NONE)
 		return number;
 	if (field == &tcp_fields[TCP_SEQ])
-		return (uint32_t)(number - first_of(names, field_load(&tcp_fields[TCP_SRC], header),
+		return (uint32_t)(number - first_of(names, peer_of(header), field_load(&tcp_fields[TCP_SRC], header),
 						    field_load(&tcp_fields[TCP_DST], header)));
 	/* without the flag, there is no number */
 	if (is_range || (field == &tcp_fields[TCP_ACK] && (header[13] & 16) != 0))
@@ -159,7 +169,8 @@ tcp_make_absolute(const struct names *names, struct packet *packet, unsigned at)
 	struct layer *layer = &packet->layers[at];
 	bool is_quoted = layer_is_quoted(packet, at);
 	uint64_t src = value_or_initial(layer, TCP_SRC), dst = value_or_initial(layer, TCP_DST);
-	uint32_t host = is_quoted ? first_of(names, src, dst) : first_of(names, dst, src);
+	uint64_t peer = packet->layers[at - 1].values[layer_field(&layer_ip, is_quoted ? "dst" : "src")].number;
+	uint32_t host = is_quoted ? first_of(names, peer, src, dst) : first_of(names, peer, dst, src);
 	uint32_t seq_first = is_quoted ? host : TCP_PEER_FIRST, ack_first = is_quoted ? TCP_PEER_FIRST : host;
 	struct value *seq = &layer->values[TCP_SEQ], *ack = &layer->values[TCP_ACK];
 	uint8_t *range = layer->options + layer->ranges_at;

@@ -33,6 +33,7 @@ struct name {
 
 /* A TCP connection whose SYN the tested host has sent. */
 struct stream {
+	uint32_t host;          /* the peer */
 	uint16_t local, remote; /* ports; local: of the tested host */
 	uint32_t iss;
 };
