@@ -7,6 +7,7 @@ need only be allowed to make user namespaces. A socket that was bound outside of
 each is relayed to the host's own TCP.
 """
 import os
+import signal
 import socket
 import struct
 import subprocess
@@ -148,11 +149,9 @@ def inside(build, port, listener):
     for work in (relay, listener), (messages,), (streams,):
         threading.Thread(target=work[0], args=work[1:], daemon=True).start()
     print(f"web: http://127.0.0.1:{port}/ shows the host; also /stats.json and /metrics", flush=True)
-    while True:
-        try:
-            sys.exit(host.wait())
-        except KeyboardInterrupt: # the host got it, too
-            pass
+    for number in signal.SIGINT, signal.SIGTERM, signal.SIGHUP: # the host may get it from the terminal, too, which counts as once
+        signal.signal(number, lambda *_: host.terminate())
+    sys.exit(host.wait())
 
 
 def main(build, port="8080", listener=None):

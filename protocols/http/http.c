@@ -426,7 +426,7 @@ http_demux(struct xk_protocol *self, struct xk_session *session, struct xk_msg *
 	bool is_late;
 
 	if (c == NULL) {
-		xk_drop(self, m, XK_DROP_NO_SESSION);
+		xk_drop(self, m, HTTP_LATE);
 		return;
 	}
 	xk_lock(&http->lock);

@@ -19,32 +19,32 @@
 
 /* Refusals come first: requests that are answered by an error, each with a status of its own (http_respond.c). */
 #define HTTP_COUNTERS(C)                                                                                               \
-	C(HTTP_BAD_LINE, "bad_line")         /* the first line is not METHOD TARGET VERSION */                         \
-	C(HTTP_BAD_END, "bad_line_end")      /* a line does not end with CR LF */                                      \
-	C(HTTP_BAD_FIELD, "bad_field")       /* not NAME:VALUE, or it has a control character */                       \
-	C(HTTP_BAD_LENGTH, "bad_length")     /* not one decimal number of 63 bits */                                   \
-	C(HTTP_BAD_HOST, "bad_host")         /* no Host, several, or not NAME or NAME:PORT */                          \
-	C(HTTP_BAD_TARGET, "bad_target")     /* neither a path nor a URL, or too long */                               \
-	C(HTTP_BAD_PATH, "bad_path")         /* a part is empty or begins with '.', as ".." does */                    \
-	C(HTTP_FOREIGN_HOST, "foreign_host") /* the name of another host */                                            \
-	C(HTTP_BODY, "body")                 /* a request with a body */                                               \
-	C(HTTP_BAD_METHOD, "bad_method")     /* neither GET nor HEAD */                                                \
-	C(HTTP_BAD_VERSION, "bad_version")   /* neither HTTP/1.1 nor HTTP/1.0 */                                       \
-	C(HTTP_LONG_LINE, "long_line")       /* the first line has more bytes than a request may have */               \
-	C(HTTP_LONG_HEAD, "long_head")       /* the whole head has */                                                  \
-	C(HTTP_MANY_FIELDS, "many_fields")   /* more than HTTP_FIELDS_MAX */                                           \
-	C(HTTP_SLOW, "slow_request")         /* it did not arrive in time */                                           \
-	C(HTTP_NOT_FOUND, "not_found")       /* no page, and no regular file in the folder, has this name */           \
-	C(HTTP_LARGE_FILE, "large_file")     /* longer than the setting `file` */                                      \
-	C(HTTP_BUSY, "busy")                 /* no memory or descriptor is left for a response */                      \
-	C(HTTP_ACCEPTED, "accepted")         /* connections */                                                         \
-	C(HTTP_REQUESTS, "requests")         /* whole ones, also refused */                                            \
-	C(HTTP_RESPONSES, "responses")       /* that were handed down whole */                                         \
-	C(HTTP_IDLED, "idle")                /* connections closed because no request came */                          \
-	C(HTTP_EVICTED, "evicted")           /* connections closed to make room for others */                          \
-	C(HTTP_CUT, "cut")                   /* connections that ended within a request or a response */               \
-	C(HTTP_STALLED, "stalled")           /* connections whose peer took nothing of a response for too long */      \
-	C(HTTP_CHANGED, "changed")           /* files that became shorter while they were sent */
+	C(HTTP_BAD_LINE, "bad_line")             /* the first line is not METHOD TARGET VERSION */                     \
+	C(HTTP_BAD_END, "bad_line_end")          /* a line does not end with CR LF */                                  \
+	C(HTTP_BAD_FIELD, "bad_field")           /* not NAME:VALUE, or it has a control character */                   \
+	C(HTTP_BAD_LENGTH, "bad_content_length") /* not one decimal number of 63 bits */                               \
+	C(HTTP_BAD_HOST, "bad_host")             /* no Host, several, or not NAME or NAME:PORT */                      \
+	C(HTTP_BAD_TARGET, "bad_target")         /* neither a path nor a URL, or too long */                           \
+	C(HTTP_BAD_PATH, "bad_path")             /* a part is empty or begins with '.', as ".." does */                \
+	C(HTTP_FOREIGN_HOST, "foreign_host")     /* the name of another host */                                        \
+	C(HTTP_BODY, "body")                     /* a request with a body */                                           \
+	C(HTTP_BAD_METHOD, "bad_method")         /* neither GET nor HEAD */                                            \
+	C(HTTP_BAD_VERSION, "bad_version")       /* neither HTTP/1.1 nor HTTP/1.0 */                                   \
+	C(HTTP_LONG_LINE, "long_line")           /* the first line has more bytes than a request may have */           \
+	C(HTTP_LONG_HEAD, "long_head")           /* the whole head has */                                              \
+	C(HTTP_MANY_FIELDS, "many_fields")       /* more than HTTP_FIELDS_MAX */                                       \
+	C(HTTP_SLOW, "slow_request")             /* it did not arrive in time */                                       \
+	C(HTTP_NOT_FOUND, "not_found")           /* no page, and no regular file in the folder, has this name */       \
+	C(HTTP_LARGE_FILE, "large_file")         /* longer than the setting `file` */                                  \
+	C(HTTP_BUSY, "busy")                     /* no memory or descriptor is left for a response */                  \
+	C(HTTP_ACCEPTED, "accepted")             /* connections */                                                     \
+	C(HTTP_REQUESTS, "requests")             /* whole ones, also refused */                                        \
+	C(HTTP_RESPONSES, "responses")           /* that were handed down whole */                                     \
+	C(HTTP_IDLED, "idle")                    /* connections closed because no request came */                      \
+	C(HTTP_EVICTED, "evicted")               /* connections closed to make room for others */                      \
+	C(HTTP_CUT, "cut")                       /* connections that ended within a request or a response */           \
+	C(HTTP_STALLED, "stalled")               /* connections whose peer took nothing of a response for too long */  \
+	C(HTTP_CHANGED, "changed")               /* files that became shorter while they were sent */
 XK_COUNTERS(http, HTTP_COUNTERS);
 
 enum { HTTP_REFUSALS = HTTP_ACCEPTED /* the number of refusals; as one: none */ };

@@ -5,7 +5,7 @@
 set -eu
 export LC_ALL=C
 
-all='frames hosts calls headers graph net settings'
+all='frames hosts calls headers graph net settings http'
 seconds=${1:-60}
 [ $# -eq 0 ] || shift
 directory=build/fuzz
@@ -31,6 +31,7 @@ options() {
 	calls | headers) echo "-max_len=1024 -dict=$directory/headers.dict" ;;
 	graph | net) echo "-max_len=3000 -dict=tests/fuzz/graph.dict" ;;
 	settings) echo "-max_len=512 -dict=tests/fuzz/settings.dict" ;;
+	http) echo "-max_len=1024 -dict=tests/fuzz/http.dict" ;;
 	*)
 		echo "fuzz: unknown target $1; targets: $all" >&2
 		return 1

@@ -5,49 +5,21 @@
 #ifndef HTTP_RIG_H
 #define HTTP_RIG_H
 
+#include "tests/protocols/http_pages.h"
 #include "tests/rig.h"
-#include "xkernel/pages.h"
 
-enum { ME = 0x0a4d0002, HTTP_PAGE = 100000, HTTP_SENT = 300000 };
+enum { ME = 0x0a4d0002, HTTP_SENT = 300000 };
 
 #define HOST "Host: 10.77.0.2\r\n"
 #define GET(path) "GET " path " HTTP/1.1\r\n" HOST "\r\n"
 
-static inline char
-page_byte(size_t i)
-{
-	return (char)('a' + i % 23);
-}
-
-/* Makes "/", and "/large", whose byte i is page_byte(i). */
-static int
-pages_make(struct xk_pages *pages, const char *name, struct xk_page *page)
-{
-	size_t len = strcmp(name, "/large") == 0 ? HTTP_PAGE : 5;
-
-	(void)pages;
-	if (strcmp(name, "/none-left") == 0)
-		return -ENOMEM;
-	if (strcmp(name, "/") != 0 && len == 5)
-		return -ENOENT;
-	*page = (struct xk_page){ malloc(len), len, "text/plain", "default-src 'self'" };
-	REQUIRE(page->bytes != NULL);
-	for (size_t i = 0; i < len; i++)
-		page->bytes[i] = page_byte(i);
-	if (len == 5)
-		memcpy(page->bytes, "hello", len);
-	return 0;
-}
-
 static void
 http_prepare(struct rig *r)
 {
-	static const struct xk_pages_ops ops = { .make = pages_make };
-	static struct xk_pages pages = { .ops = &ops };
 	static const uint64_t me = ME;
 
 	rig_answer_control(r, XK_GET_MY_HOST, &me, sizeof(me));
-	xk_kernel_set_pages(rig_kernel(r), &pages);
+	xk_kernel_set_pages(rig_kernel(r), &test_pages);
 }
 
 /* Returns a rig of http with settings: statements, each ending in ';'. */

@@ -24,7 +24,7 @@ MALFORMED = [
     (b"GET /" + b"a" * 20000, 414, "long_line"),
     (b"GET / HTTP/1.1\r\nA: " + b"b" * 20000, 431, "long_head"),
     (b"GET / HTTP/1.1\r\n" + HOST + b"A: b\r\n" * 101 + b"\r\n", 431, "many_fields"),
-    (b"GET / HTTP/1.1\r\n" + HOST + b"Content-Length: -5\r\n\r\n", 400, "bad_length"),
+    (b"GET / HTTP/1.1\r\n" + HOST + b"Content-Length: -5\r\n\r\n", 400, "bad_content_length"),
     (b"GET / HTTP/1.1\r\n" + HOST + b"Content-Length: 5\r\n\r\nhello", 413, "body"),
     (b"POST / HTTP/1.1\r\n" + HOST + b"Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n", 413, "body"),
     (b"GET /../../etc/passwd HTTP/1.1\r\n" + HOST + b"\r\n", 400, "bad_path"),
