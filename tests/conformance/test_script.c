@@ -411,3 +411,28 @@ TEST(table_and_scripts_correspond)
 	CHECK(named > 200);
 	free(table);
 }
+
+TEST(table_names_each_must_of_rfc_9293)
+{
+	enum { MUSTS = 69 };
+	char *table = read_table(), *begin = strstr(table, "### RFC 9293"), *end, number[16];
+
+	REQUIRE(begin != NULL);
+	end = strstr(begin + 1, "\n### ");
+	REQUIRE(end != NULL);
+	*end = '\0';
+	for (unsigned i = 1; i <= MUSTS; i++) {
+		const char *at = begin;
+		bool is_named = false;
+
+		snprintf(number, sizeof(number), "MUST-%u", i);
+		while (!is_named && (at = strstr(at, number)) != NULL) {
+			at += strlen(number);
+			is_named = *at < '0' || *at > '9';
+		}
+		if (!is_named)
+			fprintf(stderr, "\n%s is not in docs/conformance.md\n", number);
+		CHECK(is_named);
+	}
+	free(table);
+}
