@@ -221,7 +221,7 @@ output_data(struct tcp_connection *c, uint32_t sequence, uint32_t len, bool with
 		xk_count(c->session.protocol, TCP_RETRANSMITTED);
 		c->retransmitted++;
 		c->times = false; /* Karn: the acknowledgement may be of either */
-	} else if (!c->times && !c->probes) {
+	} else if (!c->times && (!c->probes || c->snd_wnd > 0)) {
 		c->times = true;
 		c->timed_end = end;
 		c->timed_ns = now_ns;
@@ -280,6 +280,17 @@ output_next_data(struct tcp_connection *c, uint64_t now_ns)
 	return m;
 }
 
+/* Returns how many bytes the timer sends: one, if the window is closed; what a small one lets out (RFC 9293, 3.8.6.2.1). */
+static uint32_t
+output_forced(const struct tcp_connection *c)
+{
+	uint32_t left = tcp_before(c->snd_una, c->snd_end) ? c->snd_end - c->snd_una : 0, most = output_longest(c);
+	uint32_t len = c->snd_wnd > 1 ? c->snd_wnd : 1;
+
+	len = len < left ? len : left;
+	return len < most ? len : most;
+}
+
 /* Returns whether something waits that the window does not let out, and nothing is in flight to bring another one. */
 static bool
 output_is_stuck(const struct tcp_connection *c)
@@ -332,8 +343,7 @@ tcp_output(struct tcp_connection *c, uint64_t now_ns)
 	if (c->state != TCP_ENDED && c->state != TCP_SYN_SENT) {
 		if (c->forces) {
 			c->forces = false;
-			m = output_data(c, c->snd_una, tcp_before(c->snd_una, c->snd_end), c->snd_una == c->snd_end,
-					now_ns);
+			m = output_data(c, c->snd_una, output_forced(c), c->snd_una == c->snd_end, now_ns);
 			c->snd_nxt = tcp_later(c->snd_nxt, c->snd_una);
 		}
 		if (m == NULL && tcp_recovery_resend(c, &again)) {

@@ -17,7 +17,8 @@ timer_retransmit(struct tcp_connection *c, uint64_t now_ns)
 	xk_unanswered(c->session.lls);
 	if (opens) {
 		c->snd_nxt = c->iss;
-	} else if (c->probes) {
+	} else if (c->probes || c->snd_wnd == 0) { /* it may have been closed on what is in flight */
+		c->probes = true;
 		xk_count(&tcp->protocol, TCP_PROBES);
 		c->forces = true;
 	} else {
