@@ -367,7 +367,7 @@ check "swarm" build/tests/swarm/swarm --seeds "1-$((long ? 20000 : 1000))"
 check "swarm sanitized" "$0" "$long" --only swarm_sanitized
 check "mutation" tests/mutation/test_mutate.py
 if [ "$long" -ne 0 ]; then
-	check "path mutants" tests/mutation/each.py build/mutated-paths tests/paths_exhaustive datagram call checksums
+	check "path mutants" tests/mutation/each.py build/mutated-paths tests/paths_exhaustive datagram call segment checksums
 	check "tcp mutants" tests/mutation/each.py build/mutated-tcp tests/test_conformance tests/conformance/tcp tests/conformance/rfc* tests/conformance/attacks
 	check "mutation score" tests/mutation/score.py build/mutants 3600
 	check "mutants explored" tests/mutation/explored.py build/mutated

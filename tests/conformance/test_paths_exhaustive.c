@@ -589,11 +589,12 @@ vary_conversation(const struct conversation *c, bool has_paths)
 		CHECK(figures.by_path > figures.variants / 20 && figures.stood > figures.checks / 20 * 19);
 }
 
-/* Graphs whose conversations take paths. The first two have a test of their own. */
-static const char *const with_paths[] = { "udptest",     "chantest", "am-udp",           "host",
-					  "logp",        "traffic",  "udptest-explicit", "udptest-multihomed",
-					  "udptest-two", "tcptest" };
-enum { ALONE = 2 };
+/* Graphs whose conversations take paths. The first three have a test of their own. */
+static const char *const with_paths[] = {
+	"udptest",          "chantest",           "tcptest",    "am-udp", "host", "logp", "traffic",
+	"udptest-explicit", "udptest-multihomed", "udptest-two"
+};
+enum { ALONE = 3 };
 
 static int
 find_graph(const char *path)
@@ -630,6 +631,7 @@ static const char *const mutual[] = { "chantest.peer=10.0.0.2", "chantest.start=
 
 TEST_OF(every_variant_of_a_datagram_has_the_same_effect_by_path, vary_graph(GRAPH("udptest"), NULL, 0));
 TEST_OF(every_variant_of_a_call_has_the_same_effect_by_path, vary_graph(GRAPH("chantest"), NULL, 0));
+TEST_OF(every_variant_of_a_segment_has_the_same_effect_by_path, vary_graph(GRAPH("tcptest"), NULL, 0));
 TEST_OF(every_variant_of_mutual_calls_has_the_same_effect_by_path, vary_graph(GRAPH("chantest"), mutual, 0));
 TEST_OF(every_variant_has_the_same_effect_without_checksums, vary_graph(GRAPH("udptest"), without_checksums, 0));
 TEST_OF(every_variant_has_the_same_effect_if_ports_complete_checksums,
