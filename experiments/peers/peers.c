@@ -1,9 +1,10 @@
 /*
- * peers.c echo|call|stream SIZE - times lwIP and the x-kernel in turn, both embedded in one single-threaded program as
+ * peers.c echo|call|trip|stream SIZE - times lwIP and the x-kernel in turn, both embedded in one single-threaded program as
  * docs/embedding.md describes.
  *
  *   echo    A frame with SIZE bytes in UDP arrives at a host, and the echo leaves it. Both stacks get the same frames.
  *   call    A host sends a request of SIZE bytes in UDP to another host, which answers: two stacks, each in both directions.
+ *   trip    As a call, through a TCP connection.
  *   stream  A host sends messages of SIZE bytes through a TCP connection to another one, which drops them: two stacks. The
  *           bytes are lent, not copied, to either stack. A round is a full segment.
  *
@@ -54,6 +55,8 @@ static struct stream {
 	uint64_t sent, received;
 	bool is_checked;
 } stream;
+
+static bool makes_trips; /* the stream's server sends everything back */
 
 /* A ring of frames sent to an end, from `taken` up to `count`, that it has not received yet. */
 static struct inbox {
@@ -190,6 +193,8 @@ struct streamer {
 	bool is_full;
 };
 
+static struct streamer *streamers[ENDS];
+
 static int
 streamer_open_done(struct xk_protocol *self, struct xk_protocol *llp, struct xk_session *s,
 		   struct xk_protocol *hlp_type)
@@ -210,8 +215,11 @@ streamer_room(struct xk_protocol *self, struct xk_session *s)
 static void
 streamer_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 {
-	(void)self;
-	(void)lls;
+	if (makes_trips && self == &streamers[SERVER]->protocol) {
+		if (xk_push(lls, m) != 0)
+			fail("x-kernel", "cannot send the answer");
+		return;
+	}
 	for (const struct xk_msg *part = m; part != NULL; part = part->next)
 		stream_take("x-kernel", part->data, part->len);
 	xk_msg_free(m);
@@ -233,8 +241,6 @@ static const struct xk_protocol_type streamer_type = { .name = "streamer",
 						       .ops = &streamer_ops,
 						       .size = sizeof(struct streamer),
 						       .lowers = streamer_lowers };
-
-static struct streamer *streamers[ENDS];
 
 /* Opens the connection. Waits for the server's answer. */
 static void
@@ -306,7 +312,7 @@ xk_begin_stream(void)
 static void
 xk_begin(const char *kind)
 {
-	if (strcmp(kind, "stream") == 0) {
+	if (strcmp(kind, "stream") == 0 || makes_trips) {
 		xk_begin_stream();
 		return;
 	}
@@ -438,6 +444,8 @@ peers_checksum(const void *bytes, int len)
 }
 #endif
 
+static struct tcp_pcb *lwip_client;
+
 static err_t
 lwip_stream_arrived(void *argument, struct tcp_pcb *pcb, struct pbuf *p, err_t err)
 {
@@ -446,7 +454,10 @@ lwip_stream_arrived(void *argument, struct tcp_pcb *pcb, struct pbuf *p, err_t e
 	if (p == NULL)
 		fail("lwIP", "the connection has ended");
 	for (const struct pbuf *part = p; part != NULL; part = part->next)
-		stream_take("lwIP", part->payload, part->len);
+		if (!makes_trips || pcb == lwip_client)
+			stream_take("lwIP", part->payload, part->len);
+		else if (tcp_write(pcb, part->payload, part->len, TCP_WRITE_FLAG_COPY) != ERR_OK)
+			fail("lwIP", "cannot send the answer");
 	tcp_recved(pcb, p->tot_len);
 	pbuf_free(p);
 	return ERR_OK;
@@ -457,11 +468,11 @@ lwip_accepted(void *argument, struct tcp_pcb *pcb, err_t err)
 {
 	(void)argument;
 	(void)err;
+	tcp_nagle_disable(pcb);
 	tcp_recv(pcb, lwip_stream_arrived);
 	return ERR_OK;
 }
 
-static struct tcp_pcb *lwip_client;
 static bool lwip_is_connected;
 
 static err_t
@@ -489,6 +500,7 @@ lwip_begin_stream(void)
 	lwip_client = tcp_new();
 	tcp_bind_netif(lwip_client, &netifs[CLIENT]);
 	tcp_nagle_disable(lwip_client);
+	tcp_recv(lwip_client, lwip_stream_arrived);
 	if (tcp_connect(lwip_client, &server, STREAM_PORT, lwip_connected) != ERR_OK)
 		fail("lwIP", "cannot open the connection");
 	for (unsigned i = 0; i < 10; i++)
@@ -523,7 +535,7 @@ lwip_begin(const char *kind)
 		if ((calls || end == CLIENT) && etharp_add_static_entry(&address, &link) != ERR_OK)
 			fail("lwIP", "cannot add a link address");
 	}
-	if (strcmp(kind, "stream") == 0)
+	if (strcmp(kind, "stream") == 0 || makes_trips)
 		lwip_begin_stream();
 }
 
@@ -666,7 +678,7 @@ check_round(struct stack *stack, const char *kind)
 	else if (strcmp(kind, "echo") == 0)
 		check_echo(stack);
 	else
-		stream_on(stack, LENT, true);
+		stream_on(stack, makes_trips ? size : LENT, true);
 }
 
 static void
@@ -683,6 +695,8 @@ measure(const char *kind)
 			began = now_ns();
 			if (strcmp(kind, "stream") == 0)
 				stream_on(stack, (uint64_t)ROUNDS * SEGMENT, false);
+			for (unsigned i = 0; makes_trips && i < ROUNDS; i++)
+				stream_on(stack, size, false);
 			for (unsigned i = 0; strcmp(kind, "call") == 0 && i < ROUNDS; i++)
 				call_once(stack);
 			for (unsigned i = 0; strcmp(kind, "echo") == 0 && i < ROUNDS; i++)
@@ -698,10 +712,12 @@ main(int argc, char **argv)
 	const char *kind = argc == 3 ? argv[1] : "";
 	bool streams = strcmp(kind, "stream") == 0, calls = strcmp(kind, "call") == 0;
 
+	makes_trips = strcmp(kind, "trip") == 0;
+	streams = streams || makes_trips;
 	size = argc == 3 ? (unsigned)atoi(argv[2]) : 0;
 	if ((!streams && !calls && strcmp(kind, "echo") != 0) || size == 0 ||
 	    size >= (streams ? LENT : ECHO_FRAME_MAX_MESSAGE + 1)) {
-		fprintf(stderr, "usage: peers echo|call|stream SIZE (1 to %d bytes, of a stream %d)\n",
+		fprintf(stderr, "usage: peers echo|call|trip|stream SIZE (1 to %d bytes, of a stream %d)\n",
 			ECHO_FRAME_MAX_MESSAGE, LENT - 1);
 		return 2;
 	}

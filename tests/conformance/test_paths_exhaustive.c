@@ -141,9 +141,9 @@ trial_check(struct trial *t)
 		trial_end(t);
 }
 
-/* Delivers a variant, in two segments if split is not 0, with these flags. Returns whether it went up a path. */
+/* Delivers a variant as trial_vary does, to twins to which a usual frame before may have been the last. */
 static bool
-trial_vary(struct trial *t, const uint8_t *bytes, size_t len, size_t split, unsigned flags)
+trial_vary_once(struct trial *t, const uint8_t *bytes, size_t len, size_t split, unsigned flags)
 {
 	uint64_t by_path;
 	bool took_path;
@@ -164,6 +164,17 @@ trial_vary(struct trial *t, const uint8_t *bytes, size_t len, size_t split, unsi
 	t->figures->by_path += took_path;
 	if (++t->since >= t->pace)
 		trial_check(t);
+	return took_path;
+}
+
+/* Delivers a variant, in two segments if split is not 0, with these flags. Returns whether it went up a path. */
+static bool
+trial_vary(struct trial *t, const uint8_t *bytes, size_t len, size_t split, unsigned flags)
+{
+	bool took_path = trial_vary_once(t, bytes, len, split, flags);
+
+	if (!took_path && t->code != NULL && !t->has_begun)
+		took_path = trial_vary_once(t, bytes, len, split, flags);
 	return took_path;
 }
 
