@@ -358,7 +358,9 @@ xk_stream_to(uint64_t end)
 
 	while (stream.received < end) {
 		while (stream.sent < end && stream.sent - stream.received < AHEAD && !client->is_full) {
-			struct xk_msg *m = xk_msg_lend(xk_hosts[CLIENT].platform, lent, size, nothing, NULL);
+			struct xk_platform *platform = xk_hosts[CLIENT].platform;
+			struct xk_msg *m = makes_trips ? xk_msg_from(platform, lent, size)
+						       : xk_msg_lend(platform, lent, size, nothing, NULL);
 
 			err = m == NULL ? -ENOBUFS : xk_push(client->session, m);
 			if (err != 0 && err != -EAGAIN)

@@ -364,8 +364,8 @@ input_segment(struct tcp_connection *c, struct tcp_segment *segment, struct xk_m
 }
 
 /*
- * Returns whether the segment is the usual one of a stream: the next bytes, which acknowledge nothing new, or the
- * acknowledgement of bytes in flight, and nothing is missing in either direction (Jacobson's header prediction).
+ * Returns whether the segment is what comes next while nothing is missing in either direction: the next bytes, or an
+ * acknowledgement of bytes in flight, or both (Jacobson's header prediction).
  */
 static bool
 input_is_predicted(const struct tcp_connection *c, const struct tcp_segment *segment, uint64_t now_ns)
@@ -373,11 +373,10 @@ input_is_predicted(const struct tcp_connection *c, const struct tcp_segment *seg
 	uint32_t acked = segment->acknowledgement - c->snd_una;
 
 	return c->state == TCP_ESTABLISHED && (segment->flags & TCP_RARE) == TCP_ACK &&
-	       segment->sequence == c->rcv_nxt &&
-	       (segment->len > 0 ? acked == 0 && segment->len <= c->rcv_edge - c->rcv_nxt
-				 : acked != 0 && acked <= c->snd_max - c->snd_una) &&
-	       segment->options.sack_count == 0 && c->gaps == NULL && c->sacked == NULL && !c->recovers && !c->probes &&
-	       !c->has_fin && !c->is_closed && !input_is_old(c, segment, now_ns);
+	       segment->sequence == c->rcv_nxt && segment->len <= c->rcv_edge - c->rcv_nxt &&
+	       acked <= c->snd_max - c->snd_una && segment->len + acked > 0 && segment->options.sack_count == 0 &&
+	       c->gaps == NULL && c->sacked == NULL && !c->recovers && !c->probes && !c->has_fin && !c->is_closed &&
+	       !input_is_old(c, segment, now_ns);
 }
 
 /* Takes a predicted segment. Takes m. */
@@ -385,13 +384,14 @@ static void
 input_predicted(struct tcp_connection *c, const struct tcp_segment *segment, struct xk_msg *m, uint64_t now_ns)
 {
 	input_take_stamp(c, segment, now_ns);
-	if (segment->len > 0) {
-		input_take_window(c, segment);
-		input_deliver(c, m);
-	} else {
+	if (segment->acknowledgement != c->snd_una)
 		input_acknowledge(c, segment, now_ns);
+	else
+		input_take_window(c, segment);
+	if (segment->len > 0)
+		input_deliver(c, m);
+	else
 		xk_msg_free(m);
-	}
 	c->heard_ns = now_ns;
 }
 
@@ -462,6 +462,8 @@ tcp_pop(struct xk_session *session, struct xk_session *lls, struct xk_msg *m, co
 			input_predicted(c, &segment, m, now_ns);
 		} else {
 			input_any(c, lls, &segment, m, now_ns);
+			if (next == NULL)
+				return;
 			xk_lock(&c->lock);
 		}
 	}

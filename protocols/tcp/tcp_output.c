@@ -2,7 +2,10 @@
 #include "protocols/tcp/tcp_private.h"
 #include "xkernel/bytes.h"
 
-enum { TCP_PARTS = 3 /* messages of which a segment is made without a copy */ };
+enum {
+	TCP_PARTS = 3,  /* messages of which a segment is made without a copy */
+	TCP_SHORT = 64, /* bytes of a segment that a copy costs less than a view */
+};
 
 /* ---- segments ---- */
 
@@ -174,7 +177,7 @@ output_payload(struct tcp_connection *c, uint32_t sequence, uint32_t len)
 
 	for (const struct xk_msg *m = c->cursor; left > 0; m = m->link, at = 0, parts++)
 		left -= output_some(m, at, left);
-	if (parts > TCP_PARTS) {
+	if (parts > TCP_PARTS || len <= TCP_SHORT) {
 		whole = xk_msg_new(xk_platform_of(c->session.protocol), len);
 		at = begin;
 		for (const struct xk_msg *m = c->cursor; whole != NULL && left < len;
