@@ -1,0 +1,276 @@
+/*
+ * connections.c - opens very many TCP connections between two hosts and keeps them: what one costs, in memory and time,
+ * and whether the last costs more than the first. README.md explains the output.
+ *
+ * Both hosts are whole kernels on ports in memory, driven by this program's only thread. A shepherd of the client opens
+ * the connections one after another, then makes round trips of one byte on the first thousand and on the last.
+ */
+#include <inttypes.h>
+#include <malloc.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "graphs/graph.h"
+#include "platform/sim/memory.h"
+#include "protocols/tcp/tcp_private.h"
+#include "tools/options.h"
+#include "xkernel/kernel.h"
+
+enum {
+	CLIENT,
+	SERVER,
+	ENDS,
+	CONNECTIONS_MAX = 1000000,
+	BATCH = 1000, /* connections that are timed together */
+	TRIPS = 20,   /* on each of these */
+	QUEUE = 256,  /* frames */
+	PORT = 5001,  /* the first of the server's; each serves PER_PORT */
+	PER_PORT = 15000,
+};
+
+static const char graph[] = "digraph connections { holder -> tcp; tcp -> ip; ip -> vnet; vnet -> eth; vnet -> arp;"
+			    "arp -> eth; eth -> port; tcp [eager=yes]; vnet [address=\"10.0.0.%u/8\"] }";
+
+struct connections_options {
+	uint64_t connections;
+};
+
+static const struct options_option connections_table[] = {
+	OPTION(NUMBER, struct connections_options, connections, "connections", "N", "connections (100000)",
+	       .min = BATCH, .max = CONNECTIONS_MAX),
+	{ .name = NULL },
+};
+
+static const struct options_program connections_program = {
+	.name = "connections",
+	.usage = "[OPTION]...",
+	.about = "Opens very many TCP connections between two hosts in memory, and keeps them.",
+	.options = connections_table,
+};
+
+struct end {
+	struct xk_platform *platform;
+	struct xk_kernel *kernel;
+	struct end *other;
+	struct xk_msg *queue[QUEUE]; /* a ring of frames that arrive here next */
+	unsigned first, count;
+};
+
+/* The protocol above TCP. */
+struct holder {
+	struct xk_protocol protocol;
+	struct xk_session **sessions; /* of the client */
+	uint64_t wanted, opened, accepted;
+	struct xk_semaphore answered;
+	double begun_s, first_open_s, last_open_s, first_trip_s, last_trip_s;
+	int err;
+	bool is_done;
+};
+
+static double
+seconds(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+	return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+/* ---- the wire ---- */
+
+static unsigned
+end_receive(void *context, struct xk_msg **arrived, unsigned max)
+{
+	struct end *end = context;
+	unsigned count = 0;
+
+	for (; count < max && end->first != end->count; count++, end->first++)
+		arrived[count] = end->queue[end->first % QUEUE];
+	return count;
+}
+
+static unsigned
+end_transmit(void *context, struct xk_msg **sent, unsigned count)
+{
+	struct end *to = ((struct end *)context)->other;
+	unsigned taken = 0;
+
+	for (; taken < count && to->count - to->first < QUEUE; taken++) {
+		size_t len = xk_msg_len(sent[taken]);
+		struct xk_msg *m = xk_memory_frame(to->platform, len);
+
+		if (m == NULL)
+			break;
+		xk_msg_copy_first(sent[taken], m->data, len);
+		xk_msg_free(sent[taken]);
+		to->queue[to->count++ % QUEUE] = m;
+	}
+	return taken;
+}
+
+/* ---- the protocol ---- */
+
+static int
+holder_open_done(struct xk_protocol *self, struct xk_protocol *llp, struct xk_session *s, struct xk_protocol *hlp_type)
+{
+	(void)llp;
+	(void)hlp_type;
+	((struct holder *)self)->accepted++;
+	return xk_duplicate(s) ? 0 : -1;
+}
+
+/* The server sends everything back. */
+static void
+holder_demux(struct xk_protocol *self, struct xk_session *s, struct xk_msg *m)
+{
+	struct holder *holder = (struct holder *)self;
+
+	if (holder->wanted == 0) {
+		xk_push(s, m);
+		return;
+	}
+	xk_msg_free(m);
+	xk_semaphore_signal(&holder->answered);
+}
+
+/* Makes round trips on a thousand connections. Returns the seconds of one. */
+static double
+holder_trips(struct holder *holder, struct xk_session *const sessions[BATCH])
+{
+	double begun_s = seconds();
+
+	for (unsigned i = 0; i < BATCH * TRIPS && holder->err == 0; i++) {
+		struct xk_msg *m = xk_msg_from(xk_platform_of(&holder->protocol), "x", 1);
+
+		holder->err = m == NULL ? -ENOBUFS : xk_push(sessions[i % BATCH], m);
+		if (holder->err == 0)
+			holder->err = xk_semaphore_wait(&holder->answered, 1000000);
+	}
+	return (seconds() - begun_s) / (BATCH * TRIPS);
+}
+
+static void
+holder_run(void *argument)
+{
+	struct holder *holder = argument;
+	struct xk_protocol *self = &holder->protocol;
+	double begun_s = seconds();
+
+	for (; holder->opened < holder->wanted && holder->err == 0; holder->opened++) {
+		struct xk_participants to = { .remote = { 2, { 0x0a000002, PORT + holder->opened / PER_PORT } } };
+
+		if (holder->opened == holder->wanted - BATCH)
+			begun_s = seconds();
+		holder->err = xk_open(self, self, xk_lower(self, 0), &to, &holder->sessions[holder->opened]);
+		if (holder->opened == BATCH - 1)
+			holder->first_open_s = (seconds() - begun_s) / BATCH;
+	}
+	holder->last_open_s = (seconds() - begun_s) / BATCH;
+	if (holder->err == 0) {
+		holder->first_trip_s = holder_trips(holder, holder->sessions);
+		holder->last_trip_s = holder_trips(holder, holder->sessions + holder->wanted - BATCH);
+	}
+	holder->is_done = true;
+}
+
+static const struct xk_protocol_ops holder_ops = { .open_done = holder_open_done, .demux = holder_demux };
+
+static const struct xk_role holder_lowers[] = {
+	{ "stream", XK_ASYNC, "tcp", "carries the connections" },
+	{ .name = NULL },
+};
+
+static const struct xk_protocol_type holder_type = { .name = "holder",
+						     .help = "Opens connections, and keeps them.",
+						     .ops = &holder_ops,
+						     .size = sizeof(struct holder),
+						     .lowers = holder_lowers };
+
+/* ---- hosts ---- */
+
+static struct holder *
+end_begin(struct end *end, unsigned number)
+{
+	static const struct xk_protocol_type *const types[] = { &holder_type, NULL };
+	struct xk_kernel_config config = { .name = number == 1 ? "client" : "server", .mode = XK_IPP, .core = -1 };
+	struct xk_port *port;
+	char text[512];
+	struct xk_graph_source source = { .text = text, .types = types };
+
+	config.platform = end->platform = xk_memory_platform_new(XK_MEMORY_REAL);
+	xk_memory_platform_calibrate(end->platform);
+	port = xk_memory_port_new(end->platform, "port", 0x020000000000 + number, 1500);
+	end->kernel = xk_kernel_new(&config);
+	xk_memory_loop(port, end_receive, end_transmit, end);
+	xk_kernel_add_port(end->kernel, port);
+	snprintf(text, sizeof(text), graph, number);
+	if (xk_graph_compose(&source, end->kernel, stderr) != 0)
+		exit(OPTIONS_FAILURE);
+	return (struct holder *)xk_kernel_find(end->kernel, "holder");
+}
+
+static double
+heap(void)
+{
+	struct mallinfo2 info = mallinfo2();
+
+	return (double)info.uordblks + (double)info.hblkhd;
+}
+
+int
+main(int argc, char **argv)
+{
+	struct connections_options options = { .connections = 100000 };
+	static struct end ends[ENDS];
+	struct holder *client, *server;
+	struct options_texts operands;
+	double before, after;
+	int status = options_parse(&connections_program, argc, argv, &options, &operands);
+
+	if (status != OPTIONS_GO)
+		return status;
+	for (unsigned i = 0; i < ENDS; i++)
+		ends[i].other = &ends[!i];
+	client = end_begin(&ends[CLIENT], 1);
+	server = end_begin(&ends[SERVER], 2);
+	client->wanted = options.connections;
+	client->sessions = calloc(options.connections, sizeof(struct xk_session *));
+	xk_semaphore_init(&client->answered, &client->protocol, 0);
+	for (uint64_t i = 0; i <= options.connections / PER_PORT; i++) {
+		struct xk_participants own = { .local = { 1, { (uint32_t)(PORT + i) } } };
+
+		if (xk_open_enable(&server->protocol, &server->protocol, xk_lower(&server->protocol, 0), &own) != 0)
+			return OPTIONS_FAILURE;
+	}
+	before = heap();
+	if (xk_thread_start(ends[CLIENT].kernel, "holder", holder_run, client) != 0)
+		return OPTIONS_FAILURE;
+	while (!client->is_done)
+		for (unsigned i = 0; i < ENDS; i++)
+			xk_kernel_turn(ends[i].kernel);
+	after = heap();
+	if (client->err != 0 || server->accepted != options.connections) {
+		fprintf(stderr, "connections: %" PRIu64 " opened, %" PRIu64 " accepted: %s\n", client->opened,
+			server->accepted, xk_error(-client->err));
+		return OPTIONS_FAILURE;
+	}
+	printf("%" PRIu64 " connections, both ends in one process:\n", options.connections);
+	printf("  %-44s %8.0f\n", "heap, bytes for both ends of one", (after - before) / (double)options.connections);
+	printf("  %-44s %8zu\n", "TCP's own state of one end, bytes",
+	       sizeof(struct tcp_connection) - sizeof(struct xk_session));
+	printf("  %-44s %8.2f %8.2f %6.2f\n", "an open, us: first and last thousand, ratio", 1e6 * client->first_open_s,
+	       1e6 * client->last_open_s, client->last_open_s / client->first_open_s);
+	printf("  %-44s %8.2f %8.2f %6.2f\n", "a round trip of 1 byte, us", 1e6 * client->first_trip_s,
+	       1e6 * client->last_trip_s, client->last_trip_s / client->first_trip_s);
+	for (unsigned i = 0; i < ENDS; i++)
+		xk_kernel_free(ends[i].kernel);
+	for (unsigned i = 0; i < ENDS; i++) {
+		for (; ends[i].first != ends[i].count; ends[i].first++)
+			xk_msg_free(ends[i].queue[ends[i].first % QUEUE]);
+		xk_memory_platform_free(ends[i].platform);
+	}
+	free(client->sessions);
+	return OPTIONS_SUCCESS;
+}
