@@ -41,6 +41,8 @@ http_patience_ns(const struct http *http, enum http_state state)
 		return http->request_ns;
 	case HTTP_SENDS:
 		return http->response_ns;
+	case HTTP_DRAINS:
+		return http->response_ns < http->idle_ns ? http->response_ns : http->idle_ns;
 	case HTTP_RETRIES:
 		return HTTP_RETRY_NS;
 	case HTTP_LINGERS:
@@ -94,16 +96,14 @@ http_scan(struct http_connection *c)
 	}
 }
 
-/* Waits for a request, or lets the worker serve the one that has come. */
+/* Waits for a request, as `idle` while nothing of it has come, or lets the worker serve the one that has come. */
 static void
-http_await_request(struct http_connection *c)
+http_await_request(struct http_connection *c, enum http_state idle)
 {
 	if (c->head != 0 || c->overflows)
 		http_move(c, HTTP_WORKS);
-	else if (c->len > 0)
-		http_move(c, HTTP_READS);
 	else
-		http_move(c, HTTP_IDLE);
+		http_move(c, c->len > 0 ? HTTP_READS : idle);
 }
 
 /* Keeps what has come, as far as there is room. */
@@ -123,8 +123,9 @@ http_keep(struct http_connection *c, const struct xk_msg *m)
 		xk_msg_copy_out(m, 0, c->bytes + c->len, len);
 	c->len += len;
 	http_scan(c);
-	if (c->state == HTTP_IDLE || (c->state == HTTP_READS && (c->head != 0 || c->overflows)))
-		http_await_request(c);
+	if (c->state == HTTP_IDLE || c->state == HTTP_DRAINS ||
+	    (c->state == HTTP_READS && (c->head != 0 || c->overflows)))
+		http_await_request(c, c->state);
 }
 
 /* Forgets the first request. */
@@ -147,6 +148,17 @@ static void
 http_retired(struct xk_retired *retired)
 {
 	free(xk_container_of(retired, struct http_connection, retired));
+}
+
+/* Returns how many bytes TCP has that the peer has not taken. */
+static uint32_t
+http_unread(struct http_connection *c)
+{
+	struct xk_tcp_info info;
+
+	if (xk_control(c->session, XK_TCP_GET_INFO, &info) != 0 || strcmp(info.state, "CLOSED") == 0)
+		return 0;
+	return info.queued;
 }
 
 /* Closes and frees connections that have ended. */
@@ -224,12 +236,47 @@ http_go_on(struct http_connection *c, int sent, struct http_connections *gone)
 		xk_count(self, sent == -ENOBUFS ? HTTP_STALLED : HTTP_CUT);
 		http_end(c, gone);
 	} else if (!c->is_last && (!c->has_ended || c->head != 0)) {
-		http_await_request(c);
+		http_await_request(c, HTTP_DRAINS);
 	} else if (!c->has_ended) {
 		http_move(c, HTTP_LINGERS);
 	} else {
-		http_end(c, gone);
+		c->is_overdue = true;
+		http_move(c, HTTP_WORKS);
 	}
+}
+
+/*
+ * Sees after a connection on which nothing is left to do: whether its peer takes what TCP has for it. If it does not, or
+ * if nothing is left and nothing more will be asked, it is ended.
+ */
+static void
+http_settle(struct http_connection *c)
+{
+	struct http *http = c->http;
+	struct http_connections gone = TAILQ_HEAD_INITIALIZER(gone);
+	uint32_t queued = http_unread(c);
+	bool stalls = queued > 0 && c->queued != 0 && queued >= c->queued, is_last;
+
+	c->queued = queued;
+	xk_lock(&http->lock);
+	c->is_overdue = false;
+	is_last = c->is_last || c->has_ended;
+	xk_unlock(&http->lock);
+	if (stalls)
+		xk_control(c->session, XK_TCP_ABORT, NULL);
+	else if (is_last)
+		xk_control(c->session, XK_TCP_END, NULL);
+	xk_lock(&http->lock);
+	if (stalls || (is_last && queued == 0))
+		http_end(c, &gone);
+	else if (is_last)
+		http_move(c, HTTP_DRAINS);
+	else
+		http_await_request(c, queued > 0 ? HTTP_DRAINS : HTTP_IDLE);
+	xk_unlock(&http->lock);
+	if (stalls)
+		xk_count(&http->protocol, HTTP_STALLED);
+	http_free_all(&gone);
 }
 
 static void
@@ -240,6 +287,7 @@ http_serve(struct http_connection *c)
 	int sent = -ENOMEM;
 	uint64_t before = 0;
 
+	c->queued = 0;
 	if (c->response != NULL || http_begin(c)) {
 		before = c->response->sent;
 		sent = http_send(c);
@@ -265,6 +313,7 @@ http_work(void *argument)
 {
 	struct http *http = argument;
 	struct http_connection *c;
+	bool is_overdue = false;
 
 	for (;;) {
 		xk_lock(&http->lock);
@@ -273,11 +322,15 @@ http_work(void *argument)
 		if (c != NULL) {
 			TAILQ_REMOVE(&http->lists[HTTP_WORKS], c, beside);
 			c->is_listed = c->has_room = false;
+			is_overdue = c->is_overdue;
 		}
 		xk_unlock(&http->lock);
 		if (c == NULL)
 			return;
-		http_serve(c);
+		if (is_overdue)
+			http_settle(c);
+		else
+			http_serve(c);
 		xk_checkpoint(&http->protocol);
 	}
 }
@@ -314,16 +367,15 @@ http_overdue(struct http_connection *c, struct http_connections *gone)
 	case HTTP_RETRIES:
 		http_move(c, HTTP_WORKS);
 		return;
-	case HTTP_IDLE:
-		xk_count(self, HTTP_IDLED);
-		break;
-	case HTTP_SENDS:
-		xk_count(self, HTTP_STALLED);
-		break;
+	case HTTP_DRAINS:
+	case HTTP_LINGERS:
+		c->is_overdue = true;
+		http_move(c, HTTP_WORKS);
+		return;
 	default:
-		break;
+		xk_count(self, c->state == HTTP_IDLE ? HTTP_IDLED : HTTP_STALLED);
+		http_end(c, gone);
 	}
-	http_end(c, gone);
 }
 
 static void
@@ -352,7 +404,7 @@ http_expire(struct xk_alarm *alarm, uint64_t now_ns)
 static bool
 http_make_room(struct http *http, struct http_connections *gone)
 {
-	static const enum http_state states[] = { HTTP_LINGERS, HTTP_IDLE, HTTP_READS };
+	static const enum http_state states[] = { HTTP_LINGERS, HTTP_IDLE, HTTP_DRAINS, HTTP_READS };
 	bool has_room;
 
 	xk_lock(&http->lock);
@@ -400,6 +452,9 @@ http_open_done(struct xk_protocol *self, struct xk_protocol *llp, struct xk_sess
 	if (!xk_duplicate(session))
 		return -ECONNABORTED;
 	has_room = http_make_room(http, &gone);
+	for (c = TAILQ_FIRST(&gone); c != NULL; c = TAILQ_NEXT(c, beside))
+		if (http_unread(c) > 0) /* TCP would keep it */
+			xk_control(c->session, XK_TCP_ABORT, NULL);
 	http_free_all(&gone);
 	if (has_room)
 		c = http_connection_new(http, session);
@@ -452,11 +507,14 @@ http_close_done(struct xk_protocol *self, struct xk_session *session)
 		return;
 	xk_lock(&http->lock);
 	c->has_ended = true;
+	if (c->state == HTTP_READS)
+		xk_count(self, HTTP_CUT);
 	if (c->state == HTTP_SENDS) { /* a push tells which */
 		http_move(c, HTTP_WORKS);
-	} else if (c->state == HTTP_IDLE || c->state == HTTP_READS || c->state == HTTP_LINGERS) {
-		if (c->state == HTTP_READS)
-			xk_count(self, HTTP_CUT);
+	} else if (c->state == HTTP_READS || c->state == HTTP_DRAINS || c->state == HTTP_LINGERS) {
+		c->is_overdue = true;
+		http_move(c, HTTP_WORKS);
+	} else if (c->state == HTTP_IDLE) {
 		http_end(c, &gone);
 	}
 	http_unlock(http);
@@ -584,10 +642,11 @@ static const struct xk_setting http_settings[] = {
 		   .initial = "16m"),
 	XK_SETTING(TIME, struct http, request_ns, "request_time", "from a request's first byte to its last",
 		   .initial = "10s", .min = 1000, .max = HTTP_HOUR),
-	XK_SETTING(TIME, struct http, idle_ns, "idle_time", "longest silence between requests", .initial = "60s",
-		   .min = 1000, .max = HTTP_HOUR),
+	XK_SETTING(TIME, struct http, idle_ns, "idle_time",
+		   "longest silence before a request, once a response was taken", .initial = "60s", .min = 1000,
+		   .max = HTTP_HOUR),
 	XK_SETTING(TIME, struct http, response_ns, "response_time",
-		   "longest wait for a peer to take more of a response", .initial = "10s", .min = 1000,
+		   "longest wait for a peer that takes nothing of a response", .initial = "10s", .min = 1000,
 		   .max = HTTP_HOUR),
 	{ .name = NULL },
 };

@@ -94,6 +94,7 @@ enum http_state {
 	HTTP_WORKS,   /* waits for the worker, or is the worker's */
 	HTTP_SENDS,   /* waits for room for more of the response */
 	HTTP_RETRIES, /* waits for buffers for more of it */
+	HTTP_DRAINS,  /* as HTTP_IDLE, but TCP may still have bytes of a response */
 	HTTP_LINGERS, /* everything is sent, and the peer is to end its side */
 	HTTP_STATES,
 	HTTP_GONE = HTTP_STATES, /* in none of http's lists */
@@ -128,6 +129,7 @@ struct http_connection {
 	bool has_room;   /* there is some again, since the worker had it */
 	bool overflows;  /* more has come than is kept: it is lost */
 	bool is_slow;    /* a request has not arrived in time */
+	bool is_overdue; /* the worker is to see whether the peer takes what TCP has */
 	uint64_t due_ns; /* when the patience of its state ends */
 	char *bytes; /* what has come of requests, `request` at most; NULL: nothing. The worker reads the first head */
 	size_t len, scanned, line; /* line: where the one begins that is scanned */
@@ -136,6 +138,7 @@ struct http_connection {
 	/* the worker's */
 	struct http_response *response; /* NULL: none */
 	uint64_t stalls_ns;             /* when the response is given up, unless there is progress */
+	uint32_t queued;                /* bytes that TCP had when the worker last looked */
 };
 
 struct http {

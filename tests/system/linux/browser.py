@@ -3,7 +3,7 @@
 
     pipelined    ten requests at once, some whose bytes come one by one, over one connection
     malformed    requests that are malformed in their own ways, all at once, beside a browser whose requests are served
-    unread       a browser that asks for much and reads nothing, beside one whose requests are served
+    unread       browsers that read nothing, beside one whose requests are served
     idle PID     a thousand connections on which nothing happens, and the processor time of the process meanwhile
     metrics      whether /metrics follows the rules of Prometheus' text format
 """
@@ -44,9 +44,13 @@ MALFORMED = [
 class Browser:
     """A connection, which reads whole responses."""
 
-    def __init__(self, address):
+    def __init__(self, address, room=None):
         self.address = address
-        self.stream = socket.create_connection((address, 80), PATIENCE_S)
+        self.stream = socket.socket()
+        if room is not None:
+            self.stream.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, room)
+        self.stream.settimeout(PATIENCE_S)
+        self.stream.connect((address, 80))
         self.rest = b""
 
     def send(self, request):
@@ -131,13 +135,17 @@ def malformed(address):
 
 
 def unread(address):
-    good, bad = Browser(address), Browser(address)
-    bad.stream.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-    stalled = good.count("stalled")
-    bad.send((b"GET /large HTTP/1.1\r\n" + HOST + b"\r\n") * 5)
+    good = Browser(address)
+    before = good.count("stalled")
+    bad = [Browser(address, 2048) for _ in range(4)]
+    bad[0].send((b"GET /large HTTP/1.1\r\n" + HOST + b"\r\n") * 5)
+    bad[1].send(b"GET /stats.json HTTP/1.1\r\n" + HOST + b"\r\n")  # TCP has all of it
+    bad[2].send(b"GET /stats.json HTTP/1.1\r\n" + HOST + b"\r\n")
+    bad[2].stream.shutdown(socket.SHUT_WR)
+    bad[3].send(b"GET /stats.json HTTP/1.1\r\n" + HOST + b"Connection: close\r\n\r\n")
     until = time.monotonic() + PATIENCE_S
-    while good.count("stalled") == stalled:
-        require(time.monotonic() < until, "it is not noticed that nothing is read")
+    while good.count("stalled") < before + len(bad):
+        require(time.monotonic() < until, "it is not noticed that nothing is read:", good.count("stalled") - before)
         time.sleep(0.05)
     status, body = good.ask(b"/large")
     require(status == 200 and body == b"0123456789" * 200000, status, len(body))
