@@ -348,6 +348,8 @@ strangers_reopened(struct tcp *tcp, struct tcp_stranger_entry *entry, const stru
 		return XK_DROP_TAKEN;
 	if ((segment->flags & TCP_RST) && !is_inside)
 		return TCP_BAD_RESET;
+	if ((segment->flags & TCP_SYN) && segment->sequence == entry->how.irs && segment->options.has_stamp)
+		entry->how.options.stamp = tcp_later(entry->how.options.stamp, segment->options.stamp);
 	if ((segment->flags & (TCP_SYN | TCP_RST)) || !is_inside)
 		return 0;
 	if ((segment->flags & TCP_ACK) == 0)
@@ -380,17 +382,19 @@ strangers_forget(struct tcp *tcp, struct xk_key ends, const struct tcp_how *how)
 		xk_session_release(lls);
 }
 
-/* Makes the connection, or finds the one that another shepherd has made, and hands m to it. Takes m. */
+/* Makes the connection, or finds the one that another shepherd has made, and hands m, the segment, to it. Takes m. */
 static void
-strangers_accept(struct tcp *tcp, struct xk_session *lls, struct xk_msg *m, struct tcp_how *how, struct xk_key ends,
-		 struct xk_key key, struct xk_key passive)
+strangers_accept(struct tcp *tcp, struct xk_session *lls, struct xk_msg *m, const struct tcp_segment *segment,
+		 struct tcp_how *how, struct xk_key ends, struct xk_key key, struct xk_key passive)
 {
 	struct tcp_connection *c;
 
 	c = (struct tcp_connection *)xk_table_accept(&tcp->protocol, key, passive, lls, how, m);
 	strangers_forget(tcp, ends, how);
-	if (c == NULL)
+	if (c == NULL) { /* the peer believes that it is open */
+		tcp_refuse(&tcp->protocol, lls, how->p, segment);
 		return;
+	}
 	xk_lock(&c->lock);
 	if (c->accepted_by == how) { /* this shepherd has announced it */
 		c->accepted_by = NULL;
@@ -433,7 +437,7 @@ strangers_new(struct tcp *tcp, struct xk_session *lls, struct xk_msg *m, const s
 		xk_msg_free(m);
 	} else if ((flags & (TCP_SYN | TCP_ACK)) == TCP_ACK && xk_now_ns(self) < tcp->strangers->cookies_until_ns) {
 		if (strangers_read_cookie(tcp, segment, ends, &how))
-			strangers_accept(tcp, lls, m, &how, ends, key, passive);
+			strangers_accept(tcp, lls, m, segment, &how, ends, key, passive);
 		else /* payload may have overtaken the cookie, which then comes again */
 			strangers_drop(self, lls, m, segment, segment->len > 0 ? TCP_OPENING : TCP_NO_CONNECTION);
 	} else {
@@ -519,7 +523,7 @@ tcp_stranger(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m,
 	else if (segment.flags & TCP_RST)
 		xk_msg_free(m);
 	else
-		strangers_accept(tcp, lls, m, &copy.how, ends, key, passive);
+		strangers_accept(tcp, lls, m, &segment, &copy.how, ends, key, passive);
 }
 
 /* ---- time ---- */
