@@ -319,6 +319,37 @@ tcptest_begin_serving(struct tcptest_connection *c)
 	return err;
 }
 
+/* ---- round trips ---- */
+
+/* Sends the next message. Returns 0 or -errno. */
+static int
+tcptest_send_trip(struct tcptest_connection *c)
+{
+	struct tcptest *tcptest = c->tcptest;
+	uint64_t len = c->bytes - c->sent < c->size ? c->bytes - c->sent : c->size;
+	struct xk_msg *m = tcptest_message(tcptest, c->sent, len, true);
+
+	if (!tcptest->run.is_short)
+		c->begun_ns = xk_now_ns(&tcptest->protocol);
+	c->sent += len;
+	xk_count_by(&tcptest->protocol, TCPTEST_SENT, len);
+	return m == NULL ? -ENOBUFS : xk_push(c->session, m);
+}
+
+/* A client's message has come back: sends the next one, without a shepherd that waits. */
+static void
+tcptest_end_trip(struct tcptest_connection *c)
+{
+	if (!c->tcptest->run.is_short)
+		tcptest_record(c, 1);
+	if (c->sent < c->bytes && tcptest_send_trip(c) == 0)
+		return;
+	xk_lock(&c->lock);
+	c->has_ended = c->has_ended || c->received < c->bytes;
+	xk_unlock(&c->lock);
+	xk_semaphore_signal(&c->progress);
+}
+
 /* ---- receiving ---- */
 
 static void
@@ -352,7 +383,9 @@ tcptest_demux(struct xk_protocol *self, struct xk_session *session, struct xk_ms
 	c->received += len;
 	c->wrong += wrong;
 	xk_unlock(&c->lock);
-	if (c->is_client)
+	if (c->is_client && c->flow == XK_TCPTEST_ECHO && place + len == c->sent)
+		tcptest_end_trip(c);
+	else if (c->is_client && c->flow != XK_TCPTEST_ECHO)
 		xk_semaphore_signal(&c->progress);
 	else if (wrong > 0)
 		xk_control(session, XK_TCP_ABORT, NULL);
@@ -404,42 +437,34 @@ tcptest_send_request(struct tcptest_connection *c)
 static int
 tcptest_await(struct tcptest_connection *c, uint64_t bytes, bool until_end)
 {
-	bool is_there = false, is_over = false;
+	bool is_there = false, is_over = false, has_moved;
+	uint64_t received = 0;
 	int err = 0;
 
 	while (err == 0) {
 		xk_lock(&c->lock);
 		is_over = c->has_ended;
 		is_there = c->received >= bytes && (is_over || !until_end);
+		has_moved = c->received != received;
+		received = c->received;
 		xk_unlock(&c->lock);
 		if (is_there || is_over)
 			return is_there ? 0 : -ECONNRESET;
 		err = xk_semaphore_wait(&c->progress, c->tcptest->silence_ns / 1000);
+		if (err == -ETIMEDOUT && has_moved)
+			err = 0;
 	}
 	return err;
 }
 
-/* Makes round trips. */
+/* Makes round trips. Returns 0 or -errno. */
 static int
 tcptest_trips(struct tcptest_connection *c)
 {
-	struct tcptest *tcptest = c->tcptest;
-	int err = 0;
+	int err = tcptest_send_trip(c);
 
-	while (err == 0 && c->sent < c->bytes) {
-		uint64_t len = c->bytes - c->sent < c->size ? c->bytes - c->sent : c->size;
-		struct xk_msg *m = tcptest_message(tcptest, c->sent, len, true);
-
-		if (!tcptest->run.is_short)
-			c->begun_ns = xk_now_ns(&tcptest->protocol);
-		c->sent += len;
-		err = m == NULL ? -ENOBUFS : xk_push(c->session, m);
-		if (err == 0)
-			err = tcptest_await(c, c->sent, false);
-		if (err == 0 && !tcptest->run.is_short)
-			tcptest_record(c, 1);
-		xk_count_by(&tcptest->protocol, TCPTEST_SENT, len);
-	}
+	if (err == 0)
+		err = tcptest_await(c, c->bytes, false);
 	if (err == 0)
 		err = xk_control(c->session, XK_TCP_END, NULL);
 	return err;
