@@ -219,6 +219,25 @@ http_begin(struct http_connection *c)
 	return made;
 }
 
+/*
+ * No buffer is left: has the worker see after the connection whose peer has had most time to take what TCP has for it, which
+ * ends it unless all is taken. Peers that read nothing could keep all buffers otherwise. The lock is held.
+ */
+static void
+http_reclaim(struct http *http)
+{
+	struct http_connection *drains = TAILQ_FIRST(&http->lists[HTTP_DRAINS]);
+	struct http_connection *sends = TAILQ_FIRST(&http->lists[HTTP_SENDS]);
+	struct http_connection *oldest =
+		drains == NULL || (sends != NULL && sends->due_ns < drains->due_ns) ? sends : drains;
+
+	if (oldest == NULL)
+		return;
+	oldest->is_overdue = true;
+	oldest->queued = 1; /* as if that had been all for long */
+	http_move(oldest, HTTP_WORKS);
+}
+
 /* Goes on to what the connection waits for now. sent: the result of http_send. */
 static void
 http_go_on(struct http_connection *c, int sent, struct http_connections *gone)
@@ -230,6 +249,7 @@ http_go_on(struct http_connection *c, int sent, struct http_connections *gone)
 		http_move(c, c->has_room ? HTTP_WORKS : HTTP_SENDS);
 	} else if (sent == -ENOBUFS && xk_now_ns(self) < c->stalls_ns) {
 		http_move(c, HTTP_RETRIES);
+		http_reclaim(http);
 	} else if (sent == 0) {
 		http_move(c, HTTP_WORKS);
 	} else if (sent < 0) {
@@ -264,11 +284,13 @@ http_settle(struct http_connection *c)
 	xk_unlock(&http->lock);
 	if (stalls)
 		xk_control(c->session, XK_TCP_ABORT, NULL);
-	else if (is_last)
+	else if (is_last && c->response == NULL)
 		xk_control(c->session, XK_TCP_END, NULL);
 	xk_lock(&http->lock);
-	if (stalls || (is_last && queued == 0))
+	if (stalls || (is_last && queued == 0 && c->response == NULL))
 		http_end(c, &gone);
+	else if (c->response != NULL)
+		http_move(c, HTTP_WORKS); /* there is room for more of it */
 	else if (is_last)
 		http_move(c, HTTP_DRAINS);
 	else

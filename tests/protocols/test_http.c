@@ -1,4 +1,5 @@
 /* test_http.c - requests and connections of http: what is served, each refusal by its name, bounds in time and number. */
+#include "protocols/tcp/tcp.h"
 #include "tests/protocols/http_rig.h"
 #include "tests/random.h"
 
@@ -416,6 +417,75 @@ HTTP_TEST(http_gives_up_without_buffers, "")
 	rig_advance_repeatedly_ms(r, 1100, 10);
 	rig_expect_counts(r, "stalled=1 responses=0");
 	CHECK_EQ(rig_wire_session_count(r), 0);
+}
+
+/* Makes TCP say that it has so many bytes which the peer has not taken. */
+static void
+have_queued(struct rig *r, uint32_t queued)
+{
+	const struct xk_tcp_info info = { .state = "ESTABLISHED", .queued = queued };
+
+	rig_answer_control(r, XK_TCP_GET_INFO, &info, sizeof(info));
+}
+
+HTTP_TEST(http_ends_a_connection_whose_peer_takes_nothing, "")
+{
+	have_queued(r, 100);
+	say(r, GET("/"));
+	rig_forget(r);
+	rig_advance_ms(r, 10001);
+	CHECK_EQ(rig_wire_session_count(r), 1);
+	rig_advance_ms(r, 10001);
+	CHECK_EQ(rig_wire_session_count(r), 0);
+	rig_expect_counts(r, "stalled=1 idle=0");
+}
+
+HTTP_TEST(http_waits_for_a_peer_that_takes_little, "")
+{
+	say(r, "GET / HTTP/1.1\r\n" HOST "Connection: close\r\n\r\n");
+	rig_forget(r);
+	rig_close_done(r, rig_wire_newest_session(r));
+	CHECK_EQ(rig_wire_session_count(r), 0);
+	have_queued(r, 100);
+	say_anew(r, "GET / HTTP/1.1\r\n" HOST "Connection: close\r\n\r\n");
+	rig_forget(r);
+	rig_close_done(r, rig_wire_newest_session(r));
+	for (unsigned left = 90; left > 0; left -= 10) {
+		have_queued(r, left);
+		rig_advance_ms(r, 10001);
+		CHECK_EQ(rig_wire_session_count(r), 1);
+	}
+	have_queued(r, 0);
+	rig_advance_ms(r, 10001);
+	CHECK_EQ(rig_wire_session_count(r), 0);
+	rig_expect_counts(r, "stalled=0");
+}
+
+HTTP_TEST(http_takes_the_buffers_of_peers_that_take_nothing, "")
+{
+	have_queued(r, 100);
+	say_anew(r, GET("/"));
+	say_anew(r, GET("/"));
+	rig_forget(r);
+	rig_fail_sending(r, -ENOBUFS);
+	say_anew(r, GET("/"));
+	rig_expect_counts(r, "stalled=1");
+	CHECK_EQ(rig_wire_session_count(r), 2);
+	rig_fail_sending(r, 0);
+	rig_advance_ms(r, 10);
+	CHECK_TEXT(heard(r), "HTTP/1.1 200 OK\r\n", "hello");
+}
+
+HTTP_TEST(http_goes_on_if_a_peer_that_is_to_make_room_has_done_so, "")
+{
+	rig_fail_sending(r, -EAGAIN);
+	say_anew(r, GET("/"));
+	rig_fail_sending(r, -ENOBUFS);
+	say_anew(r, GET("/"));
+	rig_fail_sending(r, 0);
+	rig_advance_ms(r, 10);
+	rig_expect_counts(r, "stalled=0 responses=2");
+	rig_forget(r);
 }
 
 HTTP_TEST(http_ends_a_connection_that_fails, "")

@@ -73,6 +73,7 @@ fetch "a method" 405 --request DELETE "http://$address/"
 expect "pipelined requests" 0 '' nsenter -t "$web" -n "$here/browser.py" "$address" pipelined
 expect "malformed requests" 0 '' nsenter -t "$web" -n "$here/browser.py" "$address" malformed
 expect "unread responses" 0 '' nsenter -t "$web" -n "$here/browser.py" "$address" unread
+expect "responses without buffers" 0 '' nsenter -t "$web" -n "$here/browser.py" "$address" hungry
 expect "idle connections" 0 '' nsenter -t "$web" -n "$here/browser.py" "$address" idle "$host"
 if command -v chromium >/dev/null; then
 	XDG_RUNTIME_DIR=$work at "$web" timeout 100 chromium --headless --no-sandbox --disable-gpu --user-data-dir="$work/chromium" --virtual-time-budget=5000 \

@@ -4,6 +4,7 @@
     pipelined    ten requests at once, some whose bytes come one by one, over one connection
     malformed    requests that are malformed in their own ways, all at once, beside a browser whose requests are served
     unread       browsers that read nothing, beside one whose requests are served
+    hungry       very many of these, more than there are buffers for
     idle PID     a thousand connections on which nothing happens, and the processor time of the process meanwhile
     metrics      whether /metrics follows the rules of Prometheus' text format
 """
@@ -17,6 +18,7 @@ import time
 
 PATIENCE_S = 100
 IDLE = 1000
+HUNGRY = 500
 HOST = b"Host: HOST\r\n"
 
 # What is sent, the status, and the counter. Those with None are never whole: `slow_request` counts them.
@@ -151,6 +153,17 @@ def unread(address):
     require(status == 200 and body == b"0123456789" * 200000, status, len(body))
 
 
+def hungry(address):
+    good, before = Browser(address), resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(before[0], min(before[1], HUNGRY + 100)), before[1]))
+    bad = []
+    for _ in range(HUNGRY):
+        bad.append(Browser(address, 2048))
+        bad[-1].send(b"GET /large HTTP/1.1\r\n" + HOST + b"\r\n")
+        require(good.ask()[0] == 200, "a good browser is not served beside", len(bad))
+    require(good.count("stalled") > 0, "buffers for everybody: nothing was shown")
+
+
 def used_s(pid):
     with open(f"/proc/{pid}/stat", encoding="ascii") as stream:
         words = stream.read().rsplit(")", 1)[1].split()
@@ -202,7 +215,7 @@ def metrics(address):
 
 
 def main(address, what, *more):
-    {"pipelined": pipelined, "malformed": malformed, "unread": unread, "idle": idle, "metrics": metrics}[what](address, *more)
+    {"pipelined": pipelined, "malformed": malformed, "unread": unread, "hungry": hungry, "idle": idle, "metrics": metrics}[what](address, *more)
 
 
 main(*sys.argv[1:])
