@@ -26,13 +26,15 @@ import far as fars
 from programs import Failed, await_standing, die_with_parent, exit_with, find_and_print
 
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
-GRAPH = os.path.join(ROOT, "graphs", "pingpong.dot")
+GRAPH, GRAPH_TCP = (os.path.join(ROOT, "graphs", name) for name in ("pingpong.dot", "pingpong-tcp.dot"))
 SOCKETS = {"tcp": "TCP/IP, user level", "udp": "UDP/IP, user level", "packet": "packet socket, user level"}
 HOSTS = {
-    "user": ("LLP, user level", ("endpoint=user",)),
-    "static": ("LLP, user level, static buffer", ("endpoint=user", "static=yes")),
-    "kernel": ("LLP, kernel level", ("endpoint=kernel",)),
-    "handler": ("LLP, interrupt handler", ("endpoint=handler",)),
+    "tcp-user": ("TCP of this project, user level", ("endpoint=user",), GRAPH_TCP),
+    "tcp-handler": ("TCP of this project, interrupt handler", ("endpoint=handler",), GRAPH_TCP),
+    "user": ("LLP, user level", ("endpoint=user",), GRAPH),
+    "static": ("LLP, user level, static buffer", ("endpoint=user", "static=yes"), GRAPH),
+    "kernel": ("LLP, kernel level", ("endpoint=kernel",), GRAPH),
+    "handler": ("LLP, interrupt handler", ("endpoint=handler",), GRAPH),
 }
 # The server's end inside Linux's kernel (answer.c), and the command that attaches it; the client is a program with a packet socket.
 LINUX = {
@@ -41,7 +43,7 @@ LINUX = {
     "tc": ("Linux, interrupt level (tc)",
            ("tc", "filter", "add", "dev", "{dev}", "ingress", "bpf", "da", "obj", "{object}", "sec", "tc")),
 }
-TITLES = {**SOCKETS, **{name: title for name, (title, _) in (LINUX | HOSTS).items()}}
+TITLES = {**SOCKETS, **{name: what[0] for name, what in (LINUX | HOSTS).items()}}
 CLIENT, SERVER = 0, 1  # indices into --cores, and of the cable's ends
 FLOOR_SIZE = 32
 FLOOR_HEADERS = 14 + 20 + 8 - 14 - 6  # UDP's headers minus LLP's
@@ -272,7 +274,7 @@ class Ladder:
         settings = [*HOSTS[rung][1], f"size={size}", f"rounds={rounds}", f"repeats={repeats}", "trace=events"]
         if end == CLIENT:
             settings.append("peer=10.77.0.2")
-        command = [os.path.join(self.build, "xk"), "run", GRAPH, "--link", cable.links[end], "--cores", cable.cores[end],
+        command = [os.path.join(self.build, "xk"), "run", HOSTS[rung][2], "--link", cable.links[end], "--cores", cable.cores[end],
                    *cable.arguments, "--end", ("client", "server")[end], "--json", "-", "--set", f"port.dev={cable.devices[end]}"]
         for setting in settings:
             command += ["--set", "pingpong." + setting]

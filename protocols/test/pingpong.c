@@ -18,7 +18,7 @@
  *               run that loses a message starts again.
  * Drops:        bad_count (0, too high, or of the wrong parity), bad_length (too long, or not what the client has sent),
  *               stale (a duplicate, or of an earlier run), queue_full (the end's thread is behind)
- * Graph:        pingpong -> llp; pingpong -> udp
+ * Graph:        pingpong -> llp; pingpong -> udp; pingpong -> tcp
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -23,7 +23,7 @@ MODEL = os.path.join(ROOT, "experiments", "endpoints", "machines.py")
 REPORT = os.path.join(ROOT, "experiments", "report", "report.py")
 SOCKETS = ("tcp", "udp", "packet")
 LINUX = ("napi", "xdp", "tc")  # not every machine lets its users, or even root, load programs into the kernel
-HOSTS = ("user", "static", "kernel", "handler")
+HOSTS = ("tcp-user", "tcp-handler", "user", "static", "kernel", "handler")
 REPEATS = 5
 PATIENCE_S = 600
 
@@ -34,9 +34,9 @@ def check_counts(name, rung, cell, rounds):
     messages = server["messages"]
     what = f"{rung} over {name}"
     expect(messages >= rounds * REPEATS and client["messages"] >= rounds * REPEATS, f"{what}: each end lowers the count", str(cell))
-    expect(server["buffers"] == (messages if rung == "user" else 0), f"{what}: buffers made for its messages", str(server))
-    threads = server["process_switches"] - server["driver_switches"] if rung in ("user", "static") else server["thread_switches"]
-    if rung == "handler":
+    expect(server["buffers"] == (messages if rung in ("user", "tcp-user") else 0), f"{what}: buffers made for its messages", str(server))
+    threads = server["process_switches"] - server["driver_switches"] if rung in ("user", "static", "tcp-user") else server["thread_switches"]
+    if rung in ("handler", "tcp-handler"):
         expect(threads < messages / 10, f"{what}: no thread is woken", str(server))
     else:
         expect(threads > messages / 10, f"{what}: a thread is woken", str(server))
