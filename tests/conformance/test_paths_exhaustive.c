@@ -602,8 +602,8 @@ vary_conversation(const struct conversation *c, bool has_paths)
 
 /* Graphs whose conversations take paths. The first three have a test of their own. */
 static const char *const with_paths[] = {
-	"udptest",          "chantest",           "tcptest",     "am-udp",      "host", "logp", "traffic",
-	"udptest-explicit", "udptest-multihomed", "udptest-two", "pingpong-tcp"
+	"udptest",          "chantest",           "tcptest",     "am-udp",       "host", "logp", "traffic",
+	"udptest-explicit", "udptest-multihomed", "udptest-two", "pingpong-tcp", "web"
 };
 enum { ALONE = 3 };
 
