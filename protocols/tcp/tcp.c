@@ -49,7 +49,8 @@ tcp_push(struct xk_session *session, struct xk_msg *m)
 	if (err == 0 && c->ends) { /* meanwhile */
 		xk_room_give(&c->room, len);
 		err = -EPIPE;
-	} else if (err == 0 && !xk_keep_more(&tcp->protocol, buffers)) {
+	} else if (err == 0 &&
+		   (xk_keep_room(&tcp->protocol) < c->queue_kept || !xk_keep_more(&tcp->protocol, buffers))) {
 		xk_room_give(&c->room, len);
 		why = XK_DROP_NO_BUFFER;
 		err = -ENOBUFS;

@@ -117,7 +117,7 @@ input_keep(struct tcp_connection *c, uint32_t sequence, struct xk_msg **m)
 	unsigned why = 0;
 
 	c->acks = true;
-	if (xk_keep_room(c->session.protocol) < xk_msg_buffers(*m))
+	if (xk_keep_room(c->session.protocol) < c->gaps_kept + xk_msg_buffers(*m))
 		return XK_DROP_NO_BUFFER;
 	if (!tcp_gaps_add(&c->gaps, range, m))
 		why = TCP_TOO_MANY_GAPS;

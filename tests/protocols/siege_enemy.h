@@ -5,9 +5,12 @@
 #ifndef TESTS_SIEGE_ENEMY_H
 #define TESTS_SIEGE_ENEMY_H
 
+#include "protocols/tcp/tcp_private.h"
+#include "protocols/test/tcptest.h"
 #include "protocols/test/traffic.h"
 #include "protocols/test/udptest.h"
 #include "tests/protocols/siege.h"
+#include "xkernel/support/ports.h"
 
 enum {
 	ENEMY_LONGEST = 1400, /* bytes of payload */
@@ -20,6 +23,9 @@ struct siege_enemy {
 	struct siege_peer *peer;  /* the host that the enemy plays */
 	uint64_t n;               /* frames sent so far */
 	uint64_t cookie, session; /* AM's */
+	uint16_t tcp_port;        /* of the enemy's TCP connection; 0: none */
+	uint32_t tcp_seen;        /* what it acknowledges */
+	bool tcp_has_asked;       /* has sent tcptest's request */
 };
 
 struct enemy_attack {
@@ -331,6 +337,170 @@ enemy_bip(struct siege_enemy *e, uint32_t n)
 	enemy_ports(e, n, 0x3008);
 }
 
+/* ---- TCP ---- */
+
+enum { ENEMY_TCP_LIFE = 300 /* frames of a connection */ };
+
+/* Begins a segment, with len undefined bytes of options and payload, and returns these. enemy_send_tcp sends it. */
+static inline uint8_t *
+enemy_begin_tcp(struct siege_frame *f, const struct siege_enemy *e, uint32_t host, uint16_t port, uint32_t sequence,
+		unsigned flags, size_t len)
+{
+	uint8_t *p;
+
+	siege_frame_begin(f, SIEGE_LINK + 1, e->peer->station, SIEGE_IP);
+	siege_put_ip(f, host, SIEGE_SERVER, SIEGE_IP_TCP);
+	p = siege_put(f, TCP_HEADER_LEN + len);
+	xk_put16(p, port);
+	xk_put16(p + 2, XK_TCPTEST_PORT);
+	xk_put32(p + 4, sequence);
+	p[12] = 5 << 4;
+	p[13] = (uint8_t)flags;
+	xk_put16(p + 14, UINT16_MAX);
+	return p + TCP_HEADER_LEN;
+}
+
+static inline void
+enemy_send_tcp(struct siege_enemy *e, struct siege_frame *f)
+{
+	uint8_t *ip = f->bytes + SIEGE_ETH_LEN, *p = ip + SIEGE_IP_LEN;
+	size_t len = f->len - SIEGE_ETH_LEN - SIEGE_IP_LEN;
+	uint64_t sum = xk_sum(0, ip + 12, 8) + xk_sum_of16(SIEGE_IP_TCP) + xk_sum_of16((uint16_t)len);
+
+	xk_checksum_store(p + 16, xk_checksum_finish(sum + xk_sum(0, p, len)));
+	siege_send(e->s, f);
+}
+
+/* The first number of the enemy's stream on a port. */
+static inline uint32_t
+enemy_tcp_first(uint16_t port)
+{
+	return port * UINT32_C(100003);
+}
+
+/* Opens, from always new ports, a connection for `flow`, with a window of so many bytes. Returns whether it is open. */
+static inline bool
+enemy_tcp_opens(struct siege_enemy *e, uint32_t n, enum xk_tcptest_flow flow, unsigned window)
+{
+	struct siege_frame f;
+	uint8_t *p;
+
+	if (n % ENEMY_TCP_LIFE == 0)
+		e->tcp_port = 0;
+	if (e->tcp_port == 0) {
+		enemy_begin_tcp(&f, e, e->peer->host, (uint16_t)(1 + n % 60000),
+				enemy_tcp_first((uint16_t)(1 + n % 60000)), TCP_SYN, 0);
+		enemy_send_tcp(e, &f);
+		return false;
+	}
+	if (e->tcp_has_asked)
+		return true;
+	e->tcp_has_asked = true;
+	p = enemy_begin_tcp(&f, e, e->peer->host, e->tcp_port, enemy_tcp_first(e->tcp_port) + 1, TCP_ACK, 16);
+	xk_put32(p - TCP_HEADER_LEN + 8, e->tcp_seen);
+	xk_put16(p - TCP_HEADER_LEN + 14, (uint16_t)window);
+	xk_put64(p, UINT64_C(1) << 40);
+	xk_put32(p + 8, ENEMY_LONGEST);
+	xk_put32(p + 12, flow);
+	enemy_send_tcp(e, &f);
+	return false;
+}
+
+/* Sends len bytes on the connection, `offset` bytes behind the request. */
+static inline void
+enemy_tcp_data(struct siege_enemy *e, uint32_t offset, size_t len, uint32_t acknowledgement, unsigned window,
+	       uint8_t byte)
+{
+	struct siege_frame f;
+	uint8_t *p = enemy_begin_tcp(&f, e, e->peer->host, e->tcp_port, enemy_tcp_first(e->tcp_port) + 17 + offset,
+				     TCP_ACK, len);
+
+	xk_put32(p - TCP_HEADER_LEN + 8, acknowledgement);
+	xk_put16(p - TCP_HEADER_LEN + 14, (uint16_t)window);
+	memset(p, byte, len);
+	enemy_send_tcp(e, &f);
+}
+
+/* SYNs from always new ports, some of always new hosts, which do not exist. */
+static inline void
+enemy_tcp_syns(struct siege_enemy *e, uint32_t n)
+{
+	struct siege_frame f;
+	uint8_t *p = enemy_begin_tcp(&f, e, n % 2 == 0 ? SIEGE_FAR + n : e->peer->host, (uint16_t)n, n, TCP_SYN, 4);
+
+	p[-TCP_HEADER_LEN + 12] = 6 << 4;
+	xk_put32(p, 0x02040000 | 1460);
+	enemy_send_tcp(e, &f);
+}
+
+/* Options of every length, with SYNs and without. */
+static inline void
+enemy_tcp_options(struct siege_enemy *e, uint32_t n)
+{
+	size_t len = n % 11 * 4;
+	struct siege_frame f;
+	uint8_t *p = enemy_begin_tcp(&f, e, e->peer->host, (uint16_t)n, n, n % 3 == 0 ? TCP_ACK : TCP_SYN, len);
+
+	p[-TCP_HEADER_LEN + 12] = (uint8_t)((5 + n % 11) << 4);
+	for (size_t i = 0; i < len; i++)
+		p[i] = (uint8_t)(n >> i % 13);
+	if (len > 1) {
+		p[0] = (uint8_t)(n / 11 % 9);
+		p[1] = (uint8_t)(n / 99 % 41);
+	}
+	enemy_send_tcp(e, &f);
+}
+
+/* In the name of the honest client, whose numbers the enemy does not know: resets, data, and acknowledgements. */
+static inline void
+enemy_tcp_off_path(struct siege_enemy *e, uint32_t n)
+{
+	static const uint8_t flags[] = { TCP_RST, TCP_ACK, TCP_SYN, TCP_RST | TCP_ACK, TCP_ACK | TCP_FIN };
+	struct siege_frame f;
+	uint8_t *p = enemy_begin_tcp(&f, e, SIEGE_CLIENT, (uint16_t)(XK_PORTS_FIRST + n / 5 % 16),
+				     n * UINT32_C(0x9e3779b1), flags[n % 5], n % 2 * 100);
+
+	xk_put32(p - TCP_HEADER_LEN + 8, n * UINT32_C(0x85ebca6b));
+	memset(p, 0, n % 2 * 100);
+	enemy_send_tcp(e, &f);
+}
+
+/* Streams that are asked for and neither read nor acknowledged; half of them with closed windows. */
+static inline void
+enemy_tcp_deaf(struct siege_enemy *e, uint32_t n)
+{
+	unsigned window = n / ENEMY_TCP_LIFE % 2 == 0 ? 0 : UINT16_MAX;
+
+	if (enemy_tcp_opens(e, n, XK_TCPTEST_RECEIVE, window))
+		enemy_tcp_data(e, 0, 0, e->tcp_seen, window, 0);
+}
+
+/* Every second byte of a stream, each in a segment. */
+static inline void
+enemy_tcp_tiny(struct siege_enemy *e, uint32_t n)
+{
+	if (enemy_tcp_opens(e, n, XK_TCPTEST_SEND, UINT16_MAX))
+		enemy_tcp_data(e, 1 + n % ENEMY_TCP_LIFE * 2, 1, e->tcp_seen, UINT16_MAX, 0);
+}
+
+/* Bytes behind a gap that overlap and disagree. */
+static inline void
+enemy_tcp_overlaps(struct siege_enemy *e, uint32_t n)
+{
+	if (enemy_tcp_opens(e, n, XK_TCPTEST_SEND, UINT16_MAX))
+		enemy_tcp_data(e, 1 + n * 7919 % 40000, 1 + n % ENEMY_LONGEST, e->tcp_seen, UINT16_MAX, (uint8_t)n);
+}
+
+/* Acknowledgements: repeated, of what was not sent, and of old bytes, with windows that open and close. */
+static inline void
+enemy_tcp_acks(struct siege_enemy *e, uint32_t n)
+{
+	static const int32_t beside[] = { 0, 0, 0, 0, 1, 100000, -1, -70000 };
+
+	if (enemy_tcp_opens(e, n, XK_TCPTEST_BOTH, UINT16_MAX))
+		enemy_tcp_data(e, 0, 0, e->tcp_seen + (uint32_t)beside[n % 8], n % 3 == 0 ? 0 : UINT16_MAX, 0);
+}
+
 static const struct enemy_attack enemy_attacks[] = {
 	{ "nothing", enemy_nothing, false },
 	{ "arp", enemy_arp, false },
@@ -350,6 +520,13 @@ static const struct enemy_attack enemy_attacks[] = {
 	{ "stopwait", enemy_stopwait, false },
 	{ "llp", enemy_llp, false },
 	{ "bip", enemy_bip, false },
+	{ "tcp (SYNs)", enemy_tcp_syns, false },
+	{ "tcp (options)", enemy_tcp_options, false },
+	{ "tcp (off path)", enemy_tcp_off_path, false },
+	{ "tcp (deaf)", enemy_tcp_deaf, true },
+	{ "tcp (tiny)", enemy_tcp_tiny, true },
+	{ "tcp (overlaps)", enemy_tcp_overlaps, true },
+	{ "tcp (ACKs)", enemy_tcp_acks, true },
 };
 
 static inline void
@@ -376,7 +553,17 @@ enemy_learn(struct siege_enemy *e, const struct siege_frame *f)
 	unsigned type = siege_above(f->bytes, f->len, &at);
 	const uint8_t *p = f->bytes + at;
 
-	if (f->station != e->peer->station || type != SIEGE_AM || f->len < at + 32)
+	if (f->station != e->peer->station)
+		return;
+	if (type == SIEGE_IP && f->bytes[SIEGE_ETH_LEN + 9] == SIEGE_IP_TCP && (p[13] & TCP_RST)) {
+		e->tcp_port = e->tcp_port == xk_get16(p + 2) ? 0 : e->tcp_port;
+	} else if (type == SIEGE_IP && f->bytes[SIEGE_ETH_LEN + 9] == SIEGE_IP_TCP && (p[13] & TCP_SYN) &&
+		   xk_get32(p + 8) == enemy_tcp_first(xk_get16(p + 2)) + 1) {
+		e->tcp_port = xk_get16(p + 2);
+		e->tcp_seen = xk_get32(p + 4) + 1;
+		e->tcp_has_asked = false;
+	}
+	if (type != SIEGE_AM || f->len < at + 32)
 		return;
 	if (p[0] == 2)
 		e->cookie = xk_get64(p + 24);

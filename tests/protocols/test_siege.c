@@ -1,7 +1,7 @@
 /*
  * test_siege.c - one confirmed host attacks each protocol in turn, or a thousand attack together. With few buffers, the
- * attacked host must still answer ARP, echoes and an honest client's calls, and count every frame that it does not
- * answer.
+ * attacked host must still answer ARP, echoes and an honest client's calls and connections, and count every frame that it
+ * does not answer. Attacks on TCP get at most three times the bytes that they take.
  *
  * Prints for each protocol the longest times on the virtual clock, the lowest number of free buffers, and the drops.
  * With XK_TEST_LONG=1 each attack lasts a minute.
@@ -16,6 +16,7 @@ enum {
 	PROBER = 2,     /* the station of an honest neighbour, which sends ARP and echo requests */
 	PROBES = 1 << 16,
 	REASONS = 256,
+	STREAMS = 20, /* connections of the honest client */
 	HOSTS = 1000, /* hosts that attack together, from behind the router */
 };
 
@@ -27,7 +28,9 @@ static const char besides[] =
 	"udptest2 [protocol=udptest]; udptest3 [protocol=udptest]; udptest4 [protocol=udptest]; udptest5 "
 	"[protocol=udptest];"
 	"udptest2 -> gm; gm -> bid; gm -> bidctl; gm [buffers=16]; udptest3 -> stopwait; stopwait -> ip [number=253];"
-	"udptest4 -> bip; bip -> vnet; bip [buffers=16]; udptest5 -> llp; llp -> vnet; traffic -> udp";
+	"udptest4 -> bip; bip -> vnet; bip [buffers=16]; udptest5 -> llp; llp -> vnet; traffic -> udp;"
+	"tcptest -> tcp; tcp -> ip; tcptest [silence=\"10s\"]; tcp [timeout_min=\"10ms\", patience=\"4s\", "
+	"keep_alive=\"2s\"]";
 
 enum question { ARP, ECHO, QUESTIONS };
 
@@ -44,6 +47,8 @@ struct siege_of {
 	uint64_t probe_ns; /* time of the next questions */
 	unsigned most;     /* maximum of buffers in use */
 	uint64_t arrived, lost_full, lost_buffer;
+	struct xk_tcptest_result streams; /* of the honest client */
+	bool has_streamed;
 };
 
 /* ---- the prober ---- */
@@ -226,6 +231,43 @@ check_answers(struct siege_of *o)
 	CHECK(platform->ops->buffers_out(platform) < BUFFERS / 2);
 }
 
+/* No host gets more than three times what it has sent, whether or not it exists. */
+static void
+check_amplification(const struct siege *s)
+{
+	for (unsigned i = 0; i < SIEGE_HOSTS; i++)
+		if (s->flows[i].host != 0 && s->flows[i].host != SIEGE_CLIENT &&
+		    s->flows[i].out > SIEGE_TIMES * s->flows[i].in)
+			CHECK_EQ(s->flows[i].out, SIEGE_TIMES * s->flows[i].in);
+}
+
+/* ---- the honest client's connections ---- */
+
+static void
+streams_finished(void *argument, const struct xk_tcptest_result *result)
+{
+	struct siege_of *o = argument;
+
+	o->streams = *result;
+	o->has_streamed = true;
+}
+
+/* Begins connections one after another, each with a message and its echo. */
+static void
+begin_streams(struct siege_of *o)
+{
+	struct xk_tcptest_run run = { .host = SIEGE_SERVER,
+				      .flow = XK_TCPTEST_ECHO,
+				      .is_short = true,
+				      .size = 3000,
+				      .connections = 2,
+				      .rounds = STREAMS,
+				      .finished = streams_finished,
+				      .argument = o };
+
+	CHECK_EQ(xk_tcptest_start(xk_kernel_find(xk_sim_kernel(o->s->client), "tcptest"), &run), 0);
+}
+
 static void
 stand(const struct enemy_attack *attack, unsigned hosts)
 {
@@ -252,6 +294,7 @@ stand(const struct enemy_attack *attack, unsigned hosts)
 		REQUIRE(o.enemies[i].peer->server_boot != 0);
 	siege_attack(s, tick, EVERY, lasts_ns);
 	CHECK_EQ(xk_sim_boot(s->client), 0);
+	begin_streams(&o);
 	siege_run(s, lasts_ns);
 	s->stops = true;
 	s->every_ns = PROBE; /* from now on the enemy only answers */
@@ -262,6 +305,13 @@ stand(const struct enemy_attack *attack, unsigned hosts)
 	}
 	siege_run(s, 11 * SIEGE_S); /* longer than a call's deadline */
 	check_answers(&o);
+	printf("    %llu of %u connections served, %llu failed\n", (unsigned long long)o.streams.rounds, STREAMS,
+	       (unsigned long long)o.streams.failed);
+	CHECK(o.has_streamed);
+	CHECK_EQ(o.streams.error, 0);
+	CHECK_EQ(o.streams.rounds, STREAMS);
+	if (strncmp(attack->name, "tcp", 3) == 0)
+		check_amplification(s);
 	siege_free(s);
 }
 
