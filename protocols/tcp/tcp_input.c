@@ -7,14 +7,22 @@
 
 /* ---- acknowledgements ---- */
 
-/* Takes a round trip's time. */
+/*
+ * Takes a round trip's time: of a segment that was sent once or, with time stamps, of the one sent last (RFC 7323, 4.1):
+ * the timeout then need not stay long until a segment is not lost. An older stamp may tell of a lost acknowledgement.
+ */
 static void
 input_measure(struct tcp_connection *c, const struct tcp_segment *segment, uint64_t now_ns)
 {
+	const struct xk_timeouts *timeouts = &tcp_of(c)->timeouts;
+	uint64_t stamp_ns = UINT64_C(1000000) * (tcp_now_stamp(c, now_ns) - segment->options.echo);
+
 	if (c->times && !tcp_before(segment->acknowledgement, c->timed_end)) {
 		c->times = false;
-		xk_round_trip_measure(&c->round_trip, &tcp_of(c)->timeouts,
-				      now_ns > c->timed_ns ? now_ns - c->timed_ns : 0);
+		xk_round_trip_measure(&c->round_trip, timeouts, now_ns > c->timed_ns ? now_ns - c->timed_ns : 0);
+	} else if (c->stamps && segment->options.has_stamp && c->round_trip.timeout_ns > timeouts->min_ns &&
+		   c->sent_ns + stamp_ns <= now_ns + UINT64_C(1000000)) {
+		xk_round_trip_measure(&c->round_trip, timeouts, stamp_ns);
 	}
 }
 

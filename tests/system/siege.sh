@@ -1,7 +1,7 @@
 #!/bin/bash
 # siege.sh BUILD - a confirmed neighbour attacks a host's protocols in turn, over a real link (siege.c): the host still
-# answers Linux's ARP requests and pings and an honest client's calls, and counts every frame. With --long, every protocol
-# is attacked for a minute.
+# answers Linux's ARP requests and pings and an honest client's calls or connections, and counts every frame. With --long,
+# every protocol is attacked for a minute.
 #
 #     linux: br0, 10.77.0.3 -+- x0, ours, 10.77.0.1
 #                            +- c0, client, 10.77.0.2
@@ -16,12 +16,14 @@ gm (long):gm.no_room
 gm (echoes):gm.too_many
 blast:blast.evicted
 chan:chan.too_many
+tcp (SYNs):
 all at once:gm.too_many'
+# Without end, a host that opens connections takes what TCP may keep: test_siege.c has its attacks for a while.
 seconds=0
 if [ "${XK_TEST_LONG:-0}" = 1 ]; then
 	seconds=60
 	attacks="$attacks
-$("$siege" | grep -vE '^(gm .*|blast|chan|all at once)$')"
+$("$siege" | grep -vE '^(gm .*|blast|chan|tcp \((SYNs|deaf|tiny|overlaps|ACKs)\)|all at once)$')"
 fi
 
 unshown="a host on a real link withstands its neighbours"
@@ -35,7 +37,8 @@ join() {
 
 # attack NAME DROP: attacks a freshly started host.
 attack() {
-	local host prober attacker before until
+	local host prober attacker before until honest=(chantest --size 1,20000)
+	[[ $1 != tcp* ]] || honest=(tcptest --size 1,2000 --flow short,echo)
 	at "$linux" ip neigh flush dev br0 # otherwise it queries later, perhaps after the host has ended
 	before=$(received)
 	spawn host nsenter -t "$ours" -n "$build/xk" run "$graph" --link af_packet --set port.dev=x0 \
@@ -49,11 +52,11 @@ attack() {
 	within 60 printed attacker.err confirmed || fail "$1" "no attack: $(tail -n 3 "$work/attacker.err")"
 	until=$(($(milliseconds) + 1000 * seconds))
 	while
-		run 60 nsenter -t "$client" -n "$build/chantest" --client 10.77.0.1 --graph "$graph" --link af_packet \
-			--set port.dev=c0 --set vnet.address=10.77.0.2/24 --mode ipp --rounds 100 --size 1,20000
+		run 60 nsenter -t "$client" -n "$build/${honest[0]}" --client 10.77.0.1 --graph "$graph" --link af_packet \
+			--set port.dev=c0 --set vnet.address=10.77.0.2/24 --mode ipp --rounds 100 "${honest[@]:1}"
 		[ "$status" -eq 0 ] && [ "$(milliseconds)" -lt "$until" ]
 	do :; done
-	check "$1: an honest client's calls" "status $status: $(tail -n 3 "$work/err")" [ "$status" -eq 0 ]
+	check "$1: an honest client's ${honest[0]}" "status $status: $(tail -n 3 "$work/err")" [ "$status" -eq 0 ]
 	kill -TERM "$attacker"
 	await_end "$attacker" 20
 	check "$1: $(cat "$work/attacker.out") frames" "status $status: $(tail -n 3 "$work/attacker.err")" [ "$status" -eq 0 ]
