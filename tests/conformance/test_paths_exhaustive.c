@@ -655,7 +655,6 @@ TEST(every_variant_in_other_graphs_has_the_same_effect_by_path)
 	REQUIRE(glob(GRAPH("*"), 0, NULL, &graphs) == 0);
 	for (size_t i = 0; i < graphs.gl_pathc; i++) {
 		int found = find_graph(graphs.gl_pathv[i]);
-
 		int last = test_is_long() ? INT_MAX : (int)XK_ARRAY_LENGTH(with_paths) - ALIKE - 1;
 
 		if ((found >= ALONE && found <= last) || (found < 0 && (WITHOUT_PATHS || test_is_long())))
