@@ -293,7 +293,7 @@ static bool
 input_is_old(const struct tcp_connection *c, const struct tcp_segment *segment, uint64_t now_ns)
 {
 	return c->stamps && segment->options.has_stamp && (segment->flags & TCP_RST) == 0 &&
-	       tcp_before(segment->options.stamp, c->stamp_recent) && now_ns - c->stamp_ns < TCP_STAMP_NS;
+	       tcp_before(segment->options.stamp, c->stamp_recent) && now_ns < c->stamp_ns + TCP_STAMP_NS;
 }
 
 /* Takes the time stamp of an acceptable segment at the left edge (RFC 7323, 4.3). */
