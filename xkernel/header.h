@@ -9,10 +9,10 @@
  *	XK_FIELDS(llp, LLP_HEADER);
  *
  * XK_HEADER declares, from names and widths in bits, struct llp_header (the values, in the machine's byte order),
- * llp_load, llp_store and llp_sum (for checksums, without reading what was just stored), and everything that XK_GET, XK_PUT, XK_OFFSET and XK_HEADER_LEN need. XK_FIELDS defines
- * llp_fields, which the type names: the framework receives, sends and composes paths by it (receive.h); traces,
- * dissectors, documentation and fuzzers use it too. tests/protocols/test_headers.c compares declarations with
- * behaviour, bit by bit.
+ * llp_load, llp_store and llp_sum (for checksums, without reading what was just stored), and everything that XK_GET,
+ * XK_PUT, XK_OFFSET and XK_HEADER_LEN need. XK_FIELDS defines llp_fields, which the type names: the framework receives,
+ * sends and composes paths by it (receive.h); traces, dissectors, documentation and fuzzers use it too.
+ * tests/protocols/test_headers.c compares declarations with behaviour, bit by bit.
  */
 #ifndef XK_HEADER_H
 #define XK_HEADER_H
@@ -90,7 +90,8 @@ struct xk_field {
 #define XK_HEADER_VALUE(bits, name, ...) XK_UINT(bits) name;
 #define XK_HEADER_LOAD(bits, name, ...) .name = (XK_UINT(bits))xk_bits_load(p, offsetof(xk_header_bits, name), bits),
 #define XK_HEADER_STORE(bits, name, ...) xk_bits_store(p, offsetof(xk_header_bits, name), bits, h->name);
-#define XK_HEADER_SUM(bits, name, ...) +xk_bits_sum(h->name, offsetof(xk_header_bits, name) + (bits))
+#define XK_HEADER_SUM(bits, name, ...)                                                                                 \
+	+xk_bits_sum(h->name &UINT64_MAX >> (64 - (bits)), offsetof(xk_header_bits, name) + (bits))
 #define XK_HEADER_FIELD(width, label, ...) { .name = #label, .bits = width, __VA_ARGS__ },
 
 #define XK_HEADER(prefix, LIST)                                                                                        \
@@ -180,7 +181,7 @@ xk_bits_load(const uint8_t *p, size_t at, unsigned bits)
 	return value >> (-end & 7) & (UINT64_MAX >> (64 - bits));
 }
 
-/* Returns what a value whose last bit is before bit `end` adds to a checksum, in network byte order (RFC 1071). */
+/* Returns what a value that ends at bit `end` of a header adds to a checksum, in network byte order (RFC 1071). */
 static inline uint64_t
 xk_bits_sum(uint64_t value, size_t end)
 {

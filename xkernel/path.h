@@ -10,8 +10,8 @@
  *   down  All headers are copied at once, and lengths, numbers and checksums filled in.
  *
  * A top with work of its own (BID must check its peer's boot) has functions for it in its paths' code (XK_PATH_TO_OWN).
- * Messages for a top whose headers vary (TCP) go to its pop, those of a burst that follow one another in one call, and it
- * sends by xk_path_push_below (XK_PATH_TO_POP).
+ * If the top's header varies (TCP), the path calls its pop, once for all consecutive frames of a burst, and the top sends
+ * by xk_path_push_below (XK_PATH_TO_POP).
  *
  * A path lets messages skip the layers between, and changes nothing else. Unusual messages (fragments, options) go layer
  * by layer; so do all messages while an edge between is marked or watched, or a virtual
@@ -35,7 +35,7 @@ enum {
 	XK_PATH_PIECE = 16,
 	XK_PATH_FILLS = 2, /* headers with lengths, numbers or checksums */
 	XK_PATH_WORDS = 4, /* of 8 bytes, which hold the fields that name sessions */
-	XK_PATH_MORE = 40, /* bytes that a top which pops messages itself may read behind its header: options */
+	XK_PATH_MORE = 40, /* bytes of options that must be in one piece with the header of a top that pops messages */
 };
 
 /* The layout of a path's headers, as its code needs it. */
@@ -225,7 +225,7 @@ void xk_path_deliver_by_layers(struct xk_port *port, struct xk_msg *m);
  * xk_path_take takes it.
  */
 struct xk_msg *xk_path_peek(const struct xk_port *port);
-void xk_path_take(const struct xk_port *port);
+void xk_path_take(void);
 
 /* Shows m, which s pushes with all its headers, to the watchers of the edge above the port. */
 void xk_path_show(struct xk_session *s, struct xk_msg *m, const struct xk_path *path);
@@ -294,16 +294,13 @@ xk_path_length(const struct xk_path_layout *layout, const struct xk_msg *m)
 	return layout->own_at != 0 && end == layout->len ? 0 : end;
 }
 
-/* Returns whether the sum over payload m, whose headers lie in front of it, is right, and notes it if so. */
+/* Returns whether the sum over payload m, whose headers lie in front of it, is right, or was verified. */
 XK_PATH_INLINE bool
-xk_path_is_intact(const struct xk_format *last, struct xk_msg *m, const struct xk_path *path)
+xk_path_is_intact(const struct xk_format *last, const struct xk_msg *m, const struct xk_path *path)
 {
 	uint64_t sum = xk_receive_sum_headers(last, m, path->pop_sum);
-	bool is_intact = sum == 0 || xk_sum_is_intact(sum + xk_msg_sum(m));
 
-	if (is_intact)
-		m->flags |= XK_MSG_TRANSPORT_SUM_GOOD;
-	return is_intact;
+	return sum == 0 || xk_sum_is_intact(sum + xk_msg_sum(m));
 }
 
 /* Links to m, which came by path, the frames of the burst that follow it and come by path as well. */
@@ -323,7 +320,7 @@ xk_path_gather(const struct xk_path_layout *layout, struct xk_port *port, struct
 			xk_msg_push_in_place(next, layout->len);
 			return;
 		}
-		xk_path_take(port);
+		xk_path_take();
 		if (XK_IS_DEBUG)
 			xk_msg_pops(next, path->top->protocol);
 		next->link = NULL;
@@ -358,9 +355,12 @@ xk_path_deliver_as(const struct xk_path_layout *layout, enum xk_path_top kind, x
 	xk_msg_pop_in_place(m, layout->len);
 	if (kind == XK_PATH_POPS) {
 		m->link = NULL;
-		if (xk_path_is_intact(last, m, path))
-			xk_path_gather(layout, port, m, path);
-		xk_receive_pop(last, path->top, path->top->lls, m);
+		if (xk_unlikely(!xk_path_is_intact(last, m, path))) {
+			xk_receive_pop(last, path->top, path->top->lls, m);
+			return;
+		}
+		xk_path_gather(layout, port, m, path);
+		xk_pop(path->top, path->top->lls, m, NULL);
 		return;
 	}
 	sum = layout->fills == 0 ? 0 : xk_receive_sum_headers(last, m, path->pop_sum);

@@ -2,8 +2,9 @@
  * connections.c - opens very many TCP connections between two hosts and keeps them: what one costs, in memory and time,
  * and whether the last costs more than the first. README.md explains the output.
  *
- * Both hosts are whole kernels on ports in memory, driven by this program's only thread. A shepherd of the client opens
- * the connections one after another, then makes round trips of one byte on the first thousand and on the last.
+ * Both hosts are whole kernels on ports in memory, whose drivers this program's thread runs in turn. A shepherd of the
+ * client opens the connections one after another, then makes round trips of one byte on the first thousand and on the
+ * last.
  */
 #include <inttypes.h>
 #include <malloc.h>
@@ -66,7 +67,7 @@ struct holder {
 	struct xk_semaphore answered;
 	double begun_s, first_open_s, last_open_s, first_trip_s, last_trip_s;
 	int err;
-	bool is_done;
+	_Atomic bool is_done; /* after everything else was written */
 };
 
 static double
@@ -225,6 +226,7 @@ main(int argc, char **argv)
 	struct connections_options options = { .connections = 100000 };
 	static struct end ends[ENDS];
 	struct holder *client, *server;
+	struct xk_session **sessions;
 	struct options_texts operands;
 	double before, after;
 	int status = options_parse(&connections_program, argc, argv, &options, &operands);
@@ -236,7 +238,8 @@ main(int argc, char **argv)
 	client = end_begin(&ends[CLIENT], 1);
 	server = end_begin(&ends[SERVER], 2);
 	client->wanted = options.connections;
-	client->sessions = calloc(options.connections, sizeof(struct xk_session *));
+	client->sessions = sessions = calloc(options.connections, sizeof(*sessions));
+	xk_assert(sessions != NULL);
 	xk_semaphore_init(&client->answered, &client->protocol, 0);
 	for (uint64_t i = 0; i <= options.connections / PER_PORT; i++) {
 		struct xk_participants own = { .local = { 1, { (uint32_t)(PORT + i) } } };
@@ -271,6 +274,6 @@ main(int argc, char **argv)
 			xk_msg_free(ends[i].queue[ends[i].first % QUEUE]);
 		xk_memory_platform_free(ends[i].platform);
 	}
-	free(client->sessions);
+	free(sessions);
 	return OPTIONS_SUCCESS;
 }

@@ -69,7 +69,7 @@ tcp_push(struct xk_session *session, struct xk_msg *m)
 		c->queue_begin = c->snd_end;
 	c->queue_kept += buffers;
 	c->snd_end += len;
-	tcp_finish(c, xk_now_ns(session->protocol), false);
+	tcp_finish(c, false);
 	return 0;
 }
 
@@ -138,7 +138,7 @@ tcp_await_peer(struct tcp_connection *c)
 	int err;
 
 	xk_lock(&c->lock);
-	tcp_finish(c, xk_now_ns(c->session.protocol), false); /* sends the SYN */
+	tcp_finish(c, false); /* sends the SYN */
 	do {
 		err = xk_semaphore_wait(&c->opened, XK_UNTIL_SIGNALLED); /* the timer ends it */
 		xk_lock(&c->lock);
@@ -228,7 +228,7 @@ tcp_let_go(struct xk_session *session)
 		c->idle_due_ns = xk_now_ns(session->protocol) + tcp_of(c)->time_wait_ns;
 	if (c->state != TCP_ENDED && !c->lingers)
 		c->lingers = xk_duplicate(session);
-	tcp_finish(c, xk_now_ns(session->protocol), false);
+	tcp_finish(c, false);
 }
 
 static void
@@ -304,7 +304,7 @@ tcp_session_control(struct xk_session *session, int op, void *argument)
 		*(uint32_t *)argument = c->mss;
 		break;
 	}
-	tcp_finish(c, xk_now_ns(session->protocol), false);
+	tcp_finish(c, false);
 	return 0;
 }
 
@@ -350,7 +350,7 @@ tcp_fault(struct xk_protocol *self, struct xk_fault_report *report)
 	} else if (c->state == TCP_SYN_SENT && (report->fault == XK_FAULT_PROTOCOL || report->fault == XK_FAULT_PORT)) {
 		tcp_end(c, -ECONNREFUSED);
 	}
-	tcp_finish(c, xk_now_ns(self), true);
+	tcp_finish(c, true);
 	return 0;
 }
 

@@ -210,11 +210,15 @@ connection_set_alarm(struct tcp_connection *c)
 	xk_alarm_set(&c->alarm, connection_next_ns(c));
 }
 
-/* Returns what is sent now, by link, up to a burst. The lock is held. */
+/*
+ * Returns what is sent now, by link, up to a burst. The lock is held: time stamps must not go back, so the clock is read
+ * under it.
+ */
 static struct xk_msg *
-connection_take_output(struct tcp_connection *c, uint64_t now_ns)
+connection_take_output(struct tcp_connection *c)
 {
 	struct xk_msg *first = NULL, **end = &first;
+	uint64_t now_ns = tcp_has_output(c) ? xk_now_ns(c->session.protocol) : 0;
 
 	for (unsigned count = 0; count < XK_BURST && tcp_has_output(c); count++) {
 		*end = tcp_output(c, now_ns);
@@ -250,7 +254,10 @@ connection_is_over(const struct tcp_connection *c)
 	return !c->is_done && (c->state == TCP_ENDED || (c->has_fin && c->rcv_nxt == c->fin_at + 1));
 }
 
-/* The hlp has returned from len bytes: tells the peer if its window was small, and opens by so much that it is worth it. */
+/*
+ * The hlp has returned from len bytes, which the window has room for again: acknowledges if the peer's window was small
+ * and now opens by so much that it is worth it.
+ */
 static void
 connection_returned(struct tcp_connection *c, uint32_t len)
 {
@@ -260,20 +267,32 @@ connection_returned(struct tcp_connection *c, uint32_t len)
 		c->acks = true;
 }
 
+/* Pushes messages, a list by link. Takes them. */
+static void
+connection_push(struct xk_session *s, struct xk_msg *m)
+{
+	struct xk_msg *next;
+
+	for (; m != NULL; m = next) {
+		next = m->link;
+		xk_path_push_below(s, m);
+	}
+}
+
 /*
- * Sends what may be sent now, and, if it delivers, hands up what has come and then the end of the stream: one message at
- * a time, of all shepherds. The lock is held, and released meanwhile.
+ * Sends what may be sent. If it delivers, also hands up what has come, and then the end of the stream; only one shepherd
+ * at a time hands up. The lock is held, and released for either.
  */
 static void
-connection_work(struct tcp_connection *c, uint64_t now_ns, bool delivers)
+connection_work(struct tcp_connection *c, bool delivers)
 {
 	struct xk_session *s = &c->session;
 	bool is_mine = false, is_over = false; /* is_mine: this shepherd hands up */
-	struct xk_msg *out, *next, *m = NULL;
+	struct xk_msg *out, *m = NULL;
 	uint32_t len = 0;
 
 	for (;;) {
-		out = connection_take_output(c, now_ns);
+		out = connection_take_output(c);
 		if (delivers && (is_mine || !c->delivers)) {
 			m = connection_take_ready(c);
 			is_over = m == NULL && connection_is_over(c);
@@ -284,29 +303,23 @@ connection_work(struct tcp_connection *c, uint64_t now_ns, bool delivers)
 		if (out == NULL && !is_mine)
 			break;
 		xk_unlock(&c->lock);
-		for (; out != NULL; out = next) {
-			next = out->link;
-			xk_path_push_below(s, out);
-		}
+		connection_push(s, out);
 		if (m != NULL)
 			xk_demux(s, m);
 		if (is_over)
 			xk_close_done(s);
 		xk_lock(&c->lock);
-		if (!is_mine)
-			continue;
-		connection_returned(c, len);
-		if (tcp_has_output(c))
-			now_ns = xk_now_ns(s->protocol);
+		if (is_mine)
+			connection_returned(c, len);
 	}
 }
 
 void
-tcp_finish(struct tcp_connection *c, uint64_t now_ns, bool delivers)
+tcp_finish(struct tcp_connection *c, bool delivers)
 {
 	bool has_room, gone, is_stopped;
 
-	connection_work(c, now_ns, delivers);
+	connection_work(c, delivers);
 	connection_set_alarm(c);
 	has_room = c->has_room && c->state != TCP_ENDED;
 	c->has_room = false;

@@ -403,7 +403,7 @@ input_predicted(struct tcp_connection *c, const struct tcp_segment *segment, str
 	c->heard_ns = now_ns;
 }
 
-/* Takes a segment of a connection that has ended since it was found: of another one between the same ends, perhaps. */
+/* Passes on a segment whose connection has ended since: to the one that has these ends now, or as a stranger's. */
 static void
 input_ended(struct tcp_connection *c, struct xk_session *lls, const struct tcp_segment *segment, struct xk_msg *m)
 {
@@ -420,10 +420,13 @@ input_ended(struct tcp_connection *c, struct xk_session *lls, const struct tcp_s
 		tcp_stranger(self, lls, m, key, xk_table_number_key(XK_GET(tcp, destination, p)));
 }
 
-/* Takes any segment, which came up lls. Takes m. The lock is held, and released. */
+/*
+ * Takes any segment, which came up lls; unless it is the last of its burst, nothing is handed up yet, because the others
+ * must not wait for the hlp. Takes m. The lock is held, and released.
+ */
 static void
 input_any(struct tcp_connection *c, struct xk_session *lls, struct tcp_segment *segment, struct xk_msg *m,
-	  uint64_t now_ns)
+	  uint64_t now_ns, bool is_last)
 {
 	struct xk_protocol *self = c->session.protocol;
 	const uint8_t *p = m->data - segment->header;
@@ -440,7 +443,7 @@ input_any(struct tcp_connection *c, struct xk_session *lls, struct tcp_segment *
 	c->refuses = false;
 	c->heard_ns = why == 0 ? now_ns : c->heard_ns;
 	input_delay_ack(c, now_ns);
-	tcp_finish(c, now_ns, true);
+	tcp_finish(c, is_last);
 	if (refuses)
 		tcp_refuse(self, lls, p, segment);
 	if (m != NULL && why != 0)
@@ -449,7 +452,7 @@ input_any(struct tcp_connection *c, struct xk_session *lls, struct tcp_segment *
 		xk_msg_free(m);
 }
 
-/* m: a list, by link, of segments that have come together. What is predicted of them is acknowledged together. */
+/* m: segments that arrived together, by link. Those that were predicted share one acknowledgement. */
 void
 tcp_pop(struct xk_session *session, struct xk_session *lls, struct xk_msg *m, const void *hdr)
 {
@@ -469,12 +472,13 @@ tcp_pop(struct xk_session *session, struct xk_session *lls, struct xk_msg *m, co
 		} else if (xk_likely(input_is_predicted(c, &segment, now_ns))) {
 			input_predicted(c, &segment, m, now_ns);
 		} else {
-			input_any(c, lls, &segment, m, now_ns);
+			input_any(c, lls, &segment, m, now_ns, next == NULL);
 			if (next == NULL)
 				return;
+			now_ns = xk_now_ns(session->protocol);
 			xk_lock(&c->lock);
 		}
 	}
 	input_delay_ack(c, now_ns);
-	tcp_finish(c, now_ns, true);
+	tcp_finish(c, true);
 }

@@ -4,7 +4,7 @@
 
 enum {
 	TCP_PARTS = 3,  /* messages of which a segment is made without a copy */
-	TCP_SHORT = 64, /* bytes of a segment that a copy costs less than a view */
+	TCP_SHORT = 64, /* bytes of the longest segment that is copied: a view would cost more */
 };
 
 /* ---- segments ---- */

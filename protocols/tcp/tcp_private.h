@@ -332,7 +332,7 @@ void tcp_set_mss(struct tcp_connection *c);
  * Does what was decided under the lock, and releases it: sends, and, if it delivers, hands up what has come and tells the
  * hlp of the end.
  */
-void tcp_finish(struct tcp_connection *c, uint64_t now_ns, bool delivers);
+void tcp_finish(struct tcp_connection *c, bool delivers);
 
 /* Counts what is kept behind gaps. The lock is held. */
 void tcp_count_gaps(struct tcp_connection *c);

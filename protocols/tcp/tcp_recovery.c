@@ -40,10 +40,11 @@ reno_acked(struct tcp_connection *c, uint32_t bytes)
 {
 	uint64_t more;
 
-	if (c->cwnd < c->ssthresh) /* RFC 3465: delayed acknowledgements; less after a timeout */
-		more = recovery_min(bytes, tcp_before(c->snd_una, c->recover) ? c->mss : 2 * c->mss);
+	/* by bytes (RFC 3465), without its limit: an acknowledgement may be of a whole burst; less after a timeout */
+	if (c->cwnd < c->ssthresh)
+		more = tcp_before(c->snd_una, c->recover) ? recovery_min(bytes, c->mss) : bytes;
 	else
-		more = (uint64_t)c->mss * recovery_min(bytes, c->mss) / c->cwnd;
+		more = (uint64_t)c->mss * bytes / c->cwnd;
 	c->cwnd = recovery_min((uint32_t)(c->cwnd + (more > 0 ? more : 1)), TCP_WINDOW_MAX);
 }
 

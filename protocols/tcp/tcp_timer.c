@@ -67,5 +67,5 @@ tcp_expire(struct xk_alarm *alarm, uint64_t now_ns)
 	}
 	if (c->state != TCP_ENDED && now_ns >= c->idle_due_ns)
 		timer_idle(c, now_ns);
-	tcp_finish(c, now_ns, true);
+	tcp_finish(c, true);
 }

@@ -453,22 +453,23 @@ tcptest_send_request(struct tcptest_connection *c)
 static int
 tcptest_await(struct tcptest_connection *c, uint64_t bytes, bool until_end)
 {
-	bool is_there = false, is_over = false, has_moved;
-	uint64_t received = 0;
+	bool is_there = false, is_over = false;
+	uint64_t received;
 	int err = 0;
 
 	while (err == 0) {
 		xk_lock(&c->lock);
 		is_over = c->has_ended;
 		is_there = c->received >= bytes && (is_over || !until_end);
-		has_moved = c->received != received;
 		received = c->received;
 		xk_unlock(&c->lock);
 		if (is_there || is_over)
 			return is_there ? 0 : -ECONNRESET;
 		err = xk_semaphore_wait(&c->progress, c->tcptest->silence_ns / 1000);
-		if (err == -ETIMEDOUT && has_moved)
-			err = 0;
+		xk_lock(&c->lock);
+		if (err == -ETIMEDOUT && c->received != received)
+			err = 0; /* round trips signal only the last */
+		xk_unlock(&c->lock);
 	}
 	return err;
 }

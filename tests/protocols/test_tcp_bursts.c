@@ -12,7 +12,7 @@
 #include "tests/test.h"
 #include "xkernel/kernel.h"
 
-enum { ENDS = 2, QUEUE = 1024, FRAME = 1514, CONNECTIONS = 3, BYTES = 3000000, PATIENCE_S = 60 };
+enum { ENDS = 2, QUEUE = 4096, FRAME = 1514, CONNECTIONS = 3, BYTES = 3000000, PATIENCE_S = 60 };
 
 static const char graph[] = "digraph bursts { tcptest [%s bytes=%u, flow=both, connections=%u, size=%u];"
 			    "tcp [timeout=\"20ms\", timeout_min=\"1ms\", ack_delay=\"1ms\"];"
@@ -156,6 +156,7 @@ check_bursts(unsigned faults, unsigned size)
 		xk_kernel_stats(ends[i].kernel, &stats);
 		CHECK(stats.by_path > ends[i].frames / 2);
 		CHECK(faults == 0 || compose_count(ends[i].kernel, "tcp", "bad_checksum") > 0);
+		CHECK(faults != 0 || compose_count(ends[i].kernel, "tcp", "old_stamp") == 0);
 	}
 	for (unsigned i = 0; i < ENDS; i++) {
 		xk_kernel_free(ends[i].kernel);

@@ -214,9 +214,8 @@ xk_path_peek(const struct xk_port *port)
 }
 
 void
-xk_path_take(const struct xk_port *port)
+xk_path_take(void)
 {
-	(void)port;
 	xk_self()->driver->next++;
 }
 

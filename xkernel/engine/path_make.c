@@ -319,6 +319,7 @@ xk_path_push_below(struct xk_session *s, struct xk_msg *m)
 {
 	const struct xk_path *path = atomic_load_explicit(&s->paths, memory_order_acquire);
 
+	xk_debug_unlocked("pushes a message");
 	return path == NULL ? xk_push(s->lls, m) : path->pattern->code.push(s, m, path);
 }
 
@@ -370,6 +371,13 @@ path_new(struct xk_paths *paths, const struct path_draft *d, const struct xk_pat
 	return path;
 }
 
+/* Returns whether s, to which a path was made, has left its map since it was found there. */
+static bool
+path_has_ended(struct xk_session *s)
+{
+	return s->map != NULL && xk_map_resolve(s->map, s->binding.key) != s;
+}
+
 bool
 xk_path_make(struct xk_port *port, const struct xk_msg *m)
 {
@@ -399,6 +407,8 @@ xk_path_make(struct xk_port *port, const struct xk_msg *m)
 			atomic_store_explicit(&p->version, version, memory_order_relaxed);
 		if (!path->is_bound)
 			path->is_bound = xk_map_bind(&paths->map, &path->binding, key, path) == 0;
+		if (path->is_bound && path_has_ended(d.path.top))
+			xk_map_unbind(&paths->map, &path->binding);
 	}
 	xk_spin_unlock(&kernel->path_lock);
 	xk_session_release(d.path.top);
