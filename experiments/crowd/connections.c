@@ -6,6 +6,7 @@
  * client opens the connections one after another, then makes round trips of one byte on the first thousand and on the
  * last.
  */
+#include <errno.h>
 #include <inttypes.h>
 #include <malloc.h>
 #include <stdio.h>
@@ -62,8 +63,9 @@ struct end {
 /* The protocol above TCP. */
 struct holder {
 	struct xk_protocol protocol;
-	struct xk_session **sessions; /* of the client */
-	uint64_t wanted, opened, accepted;
+	struct xk_session **sessions; /* references */
+	uint64_t most, held;
+	bool is_client;
 	struct xk_semaphore answered;
 	double begun_s, first_open_s, last_open_s, first_trip_s, last_trip_s;
 	int err;
@@ -116,10 +118,14 @@ end_transmit(void *context, struct xk_msg **sent, unsigned count)
 static int
 holder_open_done(struct xk_protocol *self, struct xk_protocol *llp, struct xk_session *s, struct xk_protocol *hlp_type)
 {
+	struct holder *holder = (struct holder *)self;
+
 	(void)llp;
 	(void)hlp_type;
-	((struct holder *)self)->accepted++;
-	return xk_duplicate(s) ? 0 : -1;
+	if (holder->held == holder->most || !xk_duplicate(s))
+		return -ECONNREFUSED;
+	holder->sessions[holder->held++] = s;
+	return 0;
 }
 
 /* The server sends everything back. */
@@ -128,7 +134,7 @@ holder_demux(struct xk_protocol *self, struct xk_session *s, struct xk_msg *m)
 {
 	struct holder *holder = (struct holder *)self;
 
-	if (holder->wanted == 0) {
+	if (!holder->is_client) {
 		xk_push(s, m);
 		return;
 	}
@@ -159,24 +165,39 @@ holder_run(void *argument)
 	struct xk_protocol *self = &holder->protocol;
 	double begun_s = seconds();
 
-	for (; holder->opened < holder->wanted && holder->err == 0; holder->opened++) {
-		struct xk_participants to = { .remote = { 2, { 0x0a000002, PORT + holder->opened / PER_PORT } } };
+	while (holder->held < holder->most && holder->err == 0) {
+		struct xk_participants to = { .remote = { 2, { 0x0a000002, PORT + holder->held / PER_PORT } } };
 
-		if (holder->opened == holder->wanted - BATCH)
+		if (holder->held == holder->most - BATCH)
 			begun_s = seconds();
-		holder->err = xk_open(self, self, xk_lower(self, 0), &to, &holder->sessions[holder->opened]);
-		if (holder->opened == BATCH - 1)
+		holder->err = xk_open(self, self, xk_lower(self, 0), &to, &holder->sessions[holder->held]);
+		holder->held += holder->err == 0;
+		if (holder->held == BATCH)
 			holder->first_open_s = (seconds() - begun_s) / BATCH;
 	}
 	holder->last_open_s = (seconds() - begun_s) / BATCH;
 	if (holder->err == 0) {
 		holder->first_trip_s = holder_trips(holder, holder->sessions);
-		holder->last_trip_s = holder_trips(holder, holder->sessions + holder->wanted - BATCH);
+		holder->last_trip_s = holder_trips(holder, holder->sessions + holder->most - BATCH);
 	}
 	holder->is_done = true;
 }
 
-static const struct xk_protocol_ops holder_ops = { .open_done = holder_open_done, .demux = holder_demux };
+static void
+holder_fini(struct xk_protocol *self)
+{
+	struct holder *holder = (struct holder *)self;
+
+	while (holder->held > 0)
+		xk_close(holder->sessions[--holder->held]);
+	free(holder->sessions);
+}
+
+static const struct xk_protocol_ops holder_ops = {
+	.fini = holder_fini,
+	.open_done = holder_open_done,
+	.demux = holder_demux,
+};
 
 static const struct xk_role holder_lowers[] = {
 	{ "stream", XK_ASYNC, "tcp", "carries the connections" },
@@ -192,13 +213,14 @@ static const struct xk_protocol_type holder_type = { .name = "holder",
 /* ---- hosts ---- */
 
 static struct holder *
-end_begin(struct end *end, unsigned number)
+end_begin(struct end *end, unsigned number, uint64_t connections)
 {
 	static const struct xk_protocol_type *const types[] = { &holder_type, NULL };
 	struct xk_kernel_config config = { .name = number == 1 ? "client" : "server", .mode = XK_IPP, .core = -1 };
 	struct xk_port *port;
 	char text[512];
 	struct xk_graph_source source = { .text = text, .types = types };
+	struct holder *holder;
 
 	config.platform = end->platform = xk_memory_platform_new(XK_MEMORY_REAL);
 	xk_memory_platform_calibrate(end->platform);
@@ -209,7 +231,12 @@ end_begin(struct end *end, unsigned number)
 	snprintf(text, sizeof(text), graph, number);
 	if (xk_graph_compose(&source, end->kernel, stderr) != 0)
 		exit(OPTIONS_FAILURE);
-	return (struct holder *)xk_kernel_find(end->kernel, "holder");
+	holder = (struct holder *)xk_kernel_find(end->kernel, "holder");
+	holder->sessions = calloc(connections, sizeof(struct xk_session *));
+	xk_assert(holder->sessions != NULL);
+	holder->most = connections;
+	holder->is_client = number == 1;
+	return holder;
 }
 
 static double
@@ -226,7 +253,6 @@ main(int argc, char **argv)
 	struct connections_options options = { .connections = 100000 };
 	static struct end ends[ENDS];
 	struct holder *client, *server;
-	struct xk_session **sessions;
 	struct options_texts operands;
 	double before, after;
 	int status = options_parse(&connections_program, argc, argv, &options, &operands);
@@ -235,11 +261,8 @@ main(int argc, char **argv)
 		return status;
 	for (unsigned i = 0; i < ENDS; i++)
 		ends[i].other = &ends[!i];
-	client = end_begin(&ends[CLIENT], 1);
-	server = end_begin(&ends[SERVER], 2);
-	client->wanted = options.connections;
-	client->sessions = sessions = calloc(options.connections, sizeof(*sessions));
-	xk_assert(sessions != NULL);
+	client = end_begin(&ends[CLIENT], 1, options.connections);
+	server = end_begin(&ends[SERVER], 2, options.connections);
 	xk_semaphore_init(&client->answered, &client->protocol, 0);
 	for (uint64_t i = 0; i <= options.connections / PER_PORT; i++) {
 		struct xk_participants own = { .local = { 1, { (uint32_t)(PORT + i) } } };
@@ -254,9 +277,9 @@ main(int argc, char **argv)
 		for (unsigned i = 0; i < ENDS; i++)
 			xk_kernel_turn(ends[i].kernel);
 	after = heap();
-	if (client->err != 0 || server->accepted != options.connections) {
-		fprintf(stderr, "connections: %" PRIu64 " opened, %" PRIu64 " accepted: %s\n", client->opened,
-			server->accepted, xk_error(-client->err));
+	if (client->err != 0 || server->held != options.connections) {
+		fprintf(stderr, "connections: %" PRIu64 " opened, %" PRIu64 " accepted: %s\n", client->held,
+			server->held, xk_error(-client->err));
 		return OPTIONS_FAILURE;
 	}
 	printf("%" PRIu64 " connections, both ends in one process:\n", options.connections);
@@ -274,6 +297,5 @@ main(int argc, char **argv)
 			xk_msg_free(ends[i].queue[ends[i].first % QUEUE]);
 		xk_memory_platform_free(ends[i].platform);
 	}
-	free(sessions);
 	return OPTIONS_SUCCESS;
 }
