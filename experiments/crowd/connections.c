@@ -188,8 +188,6 @@ holder_fini(struct xk_protocol *self)
 {
 	struct holder *holder = (struct holder *)self;
 
-	while (holder->held > 0)
-		xk_close(holder->sessions[--holder->held]);
 	free(holder->sessions);
 }
 
@@ -290,6 +288,12 @@ main(int argc, char **argv)
 	       1e6 * client->last_open_s, client->last_open_s / client->first_open_s);
 	printf("  %-44s %8.2f %8.2f %6.2f\n", "a round trip of 1 byte, us", 1e6 * client->first_trip_s,
 	       1e6 * client->last_trip_s, client->last_trip_s / client->first_trip_s);
+	for (uint64_t left = options.connections; left > 0; left--) {
+		xk_close(client->sessions[left - 1]);
+		xk_close(server->sessions[left - 1]);
+		for (unsigned i = 0; i < ENDS && left % 16 == 0; i++)
+			xk_kernel_turn(ends[i].kernel);
+	}
 	for (unsigned i = 0; i < ENDS; i++)
 		xk_kernel_free(ends[i].kernel);
 	for (unsigned i = 0; i < ENDS; i++) {
