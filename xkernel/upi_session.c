@@ -71,13 +71,12 @@ session_forget_paths(struct xk_session *s)
 		xk_session_used(lls);
 }
 
-/* In this order: a path that is made meanwhile finds that s is not in its map (path_make.c). */
 void
 xk_session_unbind(struct xk_session *s)
 {
+	session_forget_paths(s);
 	if (s->map != NULL)
 		xk_map_unbind(s->map, &s->binding);
-	session_forget_paths(s);
 }
 
 static void

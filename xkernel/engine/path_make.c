@@ -371,13 +371,6 @@ path_new(struct xk_paths *paths, const struct path_draft *d, const struct xk_pat
 	return path;
 }
 
-/* Returns whether s, to which a path was made, has left its map since it was found there. */
-static bool
-path_has_ended(struct xk_session *s)
-{
-	return s->map != NULL && xk_map_resolve(s->map, s->binding.key) != s;
-}
-
 bool
 xk_path_make(struct xk_port *port, const struct xk_msg *m)
 {
@@ -407,8 +400,6 @@ xk_path_make(struct xk_port *port, const struct xk_msg *m)
 			atomic_store_explicit(&p->version, version, memory_order_relaxed);
 		if (!path->is_bound)
 			path->is_bound = xk_map_bind(&paths->map, &path->binding, key, path) == 0;
-		if (path->is_bound && path_has_ended(d.path.top))
-			xk_map_unbind(&paths->map, &path->binding);
 	}
 	xk_spin_unlock(&kernel->path_lock);
 	xk_session_release(d.path.top);
