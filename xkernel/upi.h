@@ -195,6 +195,12 @@ struct xk_table {
 	struct xk_ports ports;
 };
 
+/* Positions in a lane's counts. */
+enum {
+	XK_COUNT_KEPT, /* buffers (xk_keep); of all lanes together, because one may add what another takes off */
+	XK_COUNT_OWN   /* the first of the type's counters */
+};
+
 /* An instance in the graph. A protocol's own state begins with this struct. */
 struct xk_protocol {
 	const struct xk_protocol_ops *ops;
@@ -212,9 +218,8 @@ struct xk_protocol {
 	enum xk_resume resume;
 	bool order_session;
 	uint64_t spin_ns;
-	_Atomic unsigned kept;     /* buffers (xk_keep) */
 	_Atomic uint64_t *drops;   /* by reason */
-	_Atomic uint64_t **counts; /* by lane, then by position in the type's `counters`; see xk_count */
+	_Atomic uint64_t **counts; /* by lane: XK_COUNT_KEPT, then the type's `counters`; see xk_count */
 	struct xk_table table;
 	struct xk_format format;                   /* of its header */
 	_Atomic bool has_advised;                  /* has printed how to get checksums computed (receive.c) */
@@ -598,7 +603,7 @@ xk_count_by(struct xk_protocol *self, unsigned counter, uint64_t n)
 {
 	const struct xk_shepherd_head *head = xk_self_head();
 	unsigned lane = xk_likely(head != NULL) ? head->lane : 0;
-	_Atomic uint64_t *count = &self->counts[lane][counter];
+	_Atomic uint64_t *count = &self->counts[lane][XK_COUNT_OWN + counter];
 
 	if (XK_IS_DEBUG)
 		xk_counter_check(self, counter);

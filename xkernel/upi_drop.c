@@ -114,12 +114,12 @@ xk_counter(const struct xk_protocol *self, unsigned counter)
 	uint64_t sum = 0;
 
 	for (unsigned lane = 0; lane <= self->kernel->driver_count; lane++)
-		sum += atomic_load_explicit(&self->counts[lane][counter], memory_order_relaxed);
+		sum += atomic_load_explicit(&self->counts[lane][XK_COUNT_OWN + counter], memory_order_relaxed);
 	return sum;
 }
 
 void
 xk_counter_set(struct xk_protocol *self, unsigned counter, uint64_t value)
 {
-	atomic_store_explicit(&self->counts[0][counter], value, memory_order_relaxed);
+	atomic_store_explicit(&self->counts[0][XK_COUNT_OWN + counter], value, memory_order_relaxed);
 }

@@ -49,8 +49,7 @@ tcp_push(struct xk_session *session, struct xk_msg *m)
 	if (err == 0 && c->ends) { /* meanwhile */
 		xk_room_give(&c->room, len);
 		err = -EPIPE;
-	} else if (err == 0 &&
-		   (xk_keep_room(&tcp->protocol) < c->queue_kept || !xk_keep_more(&tcp->protocol, buffers))) {
+	} else if (err == 0 && xk_keep_room(&tcp->protocol) < (buffers < c->queue_kept ? c->queue_kept : buffers)) {
 		xk_room_give(&c->room, len);
 		why = XK_DROP_NO_BUFFER;
 		err = -ENOBUFS;
@@ -68,6 +67,7 @@ tcp_push(struct xk_session *session, struct xk_msg *m)
 	if (c->queue == m)
 		c->queue_begin = c->snd_end;
 	c->queue_kept += buffers;
+	xk_keep(&tcp->protocol, buffers);
 	c->snd_end += len;
 	tcp_finish(c, false);
 	return 0;

@@ -414,8 +414,7 @@ host_protocol_is_like(const struct xk_protocol *p, const struct xk_protocol *q, 
 			return false;
 	return host_is_same(p, "sessions", xk_map_count(&p->table.sessions), xk_map_count(&q->table.sessions), why,
 			    why_size) &&
-	       host_is_same(p, "kept", atomic_load_explicit(&p->kept, memory_order_relaxed),
-			    atomic_load_explicit(&q->kept, memory_order_relaxed), why, why_size);
+	       host_is_same(p, "kept", xk_kept(p), xk_kept(q), why, why_size);
 }
 
 bool

@@ -446,7 +446,7 @@ RIG_TEST(fragments_make_room_for_other_protocols,
 	rig_forget(r);
 	rig_advance_ms(r, 40000);
 	CHECK_EQ(rig_platform(r)->ops->buffers_out(rig_platform(r)), 0);
-	CHECK_EQ(atomic_load(&rig_protocol(r, "ip")->kept), 0);
+	CHECK_EQ(xk_kept(rig_protocol(r, "ip")), 0);
 	xk_unkeep(user, 20);
 	rig_limit_buffers(r, UINT_MAX);
 }

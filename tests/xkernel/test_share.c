@@ -89,13 +89,13 @@ RIG_TEST(shares_leave_as_much_to_other_protocols_as_they_hold, rig_new("llp"))
 	while (xk_share_take(share, 1))
 		got++;
 	CHECK_EQ(got, 150);
-	CHECK_EQ(llp->kept, 150);
+	CHECK_EQ(xk_kept(llp), 150);
 	CHECK_EQ(xk_share_held(share), 150);
 	xk_unkeep(user, 10);
 	CHECK(xk_share_take(share, 5));
 	CHECK(!xk_share_take(share, 1));
 	xk_share_give(share, 155);
-	CHECK_EQ(llp->kept, 0);
+	CHECK_EQ(xk_kept(llp), 0);
 	rig_limit_buffers(r, UINT_MAX);
 	xk_shares_leave(&shares, share);
 	xk_shares_fini(&shares);

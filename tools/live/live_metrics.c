@@ -84,7 +84,7 @@ metrics_protocols(const struct host *host, FILE *out)
 	metrics_family(out, "xk_kept_buffers", "gauge", "Buffers of messages that a protocol keeps.");
 	for (p = first; p != NULL; p = p->next) {
 		metrics_protocol(out, "xk_kept_buffers", p, NULL, NULL);
-		metrics_value(out, atomic_load_explicit(&p->kept, memory_order_relaxed));
+		metrics_value(out, xk_kept(p));
 	}
 }
 

@@ -112,7 +112,7 @@ print_protocol(struct json *json, const struct host *host, struct xk_protocol *p
 	for (unsigned i = 0; p->type->counters != NULL && p->type->counters[i] != NULL; i++)
 		json_uint(json, p->type->counters[i], xk_counter(p, i));
 	json_close(json);
-	json_uint(json, "kept", atomic_load_explicit(&p->kept, memory_order_relaxed));
+	json_uint(json, "kept", xk_kept(p));
 	print_sum(json, &sum);
 	json_double(json, "share", all_ns > 0 ? sum.busy_ns / all_ns : NAN);
 	json_close(json);
@@ -358,7 +358,7 @@ print_counter_rows(struct print_tables *t, struct xk_protocol *p)
 {
 	for (unsigned i = 0; p->type->counters != NULL && p->type->counters[i] != NULL; i++)
 		print_protocol_count_row(t, p, p->type->counters[i], xk_counter(p, i));
-	print_protocol_count_row(t, p, "kept", atomic_load_explicit(&p->kept, memory_order_relaxed));
+	print_protocol_count_row(t, p, "kept", xk_kept(p));
 }
 
 static void

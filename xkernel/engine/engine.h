@@ -396,7 +396,8 @@ struct xk_driver {
 	struct xk_kernel *kernel;
 	struct xk_platform *platform;             /* on which it sleeps */
 	struct xk_port *ports;                    /* its own, linked by beside */
-	_Atomic uint64_t turns, sleeps, overruns; /* its own counts */
+	_Atomic uint64_t turns, sleeps, overruns; /* its own counts, */
+	_Atomic uint64_t kept;                    /* ... and its shepherds' of buffers, for all protocols (xk_keep) */
 	struct xk_runner runner;
 	struct xk_msg *burst[XK_BURST];       /* what this turn has received, */
 	struct xk_map_place places[XK_BURST]; /* ... and the places of its paths, if expects */
@@ -447,7 +448,7 @@ struct xk_kernel {
 	struct xk_port *ports;
 	struct xk_epochs epochs;
 	_Atomic unsigned parked;
-	_Atomic unsigned kept; /* buffers, by all protocols (xk_keep) */
+	_Atomic uint64_t kept; /* buffers (xk_keep), counted outside of drivers */
 	_Atomic bool budgeted; /* some edge has a budget: messages note when they start */
 	_Atomic bool traced;   /* messages are numbered, handoffs traced */
 	bool prints_handoffs;  /* ... as lines, not only to the sink */

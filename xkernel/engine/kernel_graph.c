@@ -98,7 +98,7 @@ kernel_make_counts(struct xk_protocol *protocol)
 
 	while (names != NULL && names[count] != NULL)
 		count++;
-	size = (count + 1) * sizeof(protocol->counts[0][0]);
+	size = (XK_COUNT_OWN + count) * sizeof(protocol->counts[0][0]);
 	if (drivers > 1)
 		size = (size + 63) & ~(size_t)63;
 	protocol->counts = calloc(drivers + 1, sizeof(protocol->counts[0]));

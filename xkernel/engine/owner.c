@@ -244,11 +244,11 @@ owner_report_lost_of(const struct owner_lost *lost)
 static void
 owner_report_kept(const struct xk_protocol *p)
 {
-	int kept = (int)atomic_load_explicit(&p->kept, memory_order_relaxed);
+	unsigned kept = xk_kept(p);
 
 	if (kept == 0)
 		return;
-	fprintf(stderr, "host \"%s\", protocol \"%s\" counts %d buffers as kept at its end (xk_keep)\n",
+	fprintf(stderr, "host \"%s\", protocol \"%s\" counts %u buffers as kept at its end (xk_keep)\n",
 		p->kernel->config.name, p->name, kept);
 	if (XK_IS_DEBUG)
 		abort();

@@ -83,10 +83,48 @@ xk_port_starved(struct xk_port *port, unsigned frames)
 		port->name);
 }
 
-static unsigned
-services_load(const _Atomic unsigned *count)
+/* Adds n to the buffers that self keeps, without a read-modify-write if the caller runs in a driver of self's kernel. */
+static void
+services_keep(struct xk_protocol *self, uint64_t n)
 {
-	return atomic_load_explicit(count, memory_order_relaxed);
+	const struct xk_shepherd *shepherd = xk_self();
+	struct xk_kernel *kernel = self->kernel;
+
+	if (xk_likely(shepherd != NULL && shepherd->kernel == kernel && shepherd->head.lane != 0)) {
+		xk_bump(&self->counts[shepherd->head.lane][XK_COUNT_KEPT], n);
+		xk_bump(&shepherd->driver->kept, n);
+	} else {
+		atomic_fetch_add_explicit(&self->counts[0][XK_COUNT_KEPT], n, memory_order_relaxed);
+		atomic_fetch_add_explicit(&kernel->kept, n, memory_order_relaxed);
+	}
+}
+
+/* Returns a sum of counts whose parts were read at different times. */
+static unsigned
+services_sum(uint64_t sum)
+{
+	return (int64_t)sum < 0 ? 0 : (unsigned)sum;
+}
+
+unsigned
+xk_kept(const struct xk_protocol *self)
+{
+	uint64_t sum = 0;
+
+	for (unsigned lane = 0; lane <= self->kernel->driver_count; lane++)
+		sum += atomic_load_explicit(&self->counts[lane][XK_COUNT_KEPT], memory_order_relaxed);
+	return services_sum(sum);
+}
+
+/* Returns how many buffers all protocols of kernel keep. */
+static unsigned
+services_kept_by_all(const struct xk_kernel *kernel)
+{
+	uint64_t sum = atomic_load_explicit(&kernel->kept, memory_order_relaxed);
+
+	for (const struct xk_driver *driver = &kernel->driver; driver != NULL; driver = driver->next_driver)
+		sum += atomic_load_explicit(&driver->kept, memory_order_relaxed);
+	return services_sum(sum);
 }
 
 static inline unsigned
@@ -95,7 +133,7 @@ services_keep_limit(const struct xk_protocol *self, unsigned own)
 	const struct xk_kernel *kernel = self->kernel;
 	struct xk_platform *platform = kernel->platform;
 	unsigned threads = kernel->driver_count + kernel->pool.threads + SERVICES_THREADS;
-	unsigned others = services_load(&kernel->kept) - own, all, limit;
+	unsigned kept = services_kept_by_all(kernel), others = kept > own ? kept - own : 0, all, limit;
 
 	if (platform->ops->buffers == NULL)
 		return UINT_MAX;
@@ -108,13 +146,13 @@ services_keep_limit(const struct xk_protocol *self, unsigned own)
 unsigned
 xk_keep_limit(const struct xk_protocol *self)
 {
-	return services_keep_limit(self, services_load(&self->kept));
+	return services_keep_limit(self, xk_kept(self));
 }
 
 unsigned
 xk_keep_room(const struct xk_protocol *self)
 {
-	unsigned kept = services_load(&self->kept), limit = services_keep_limit(self, kept);
+	unsigned kept = xk_kept(self), limit = services_keep_limit(self, kept);
 
 	return limit > kept ? limit - kept : 0;
 }
@@ -122,32 +160,22 @@ xk_keep_room(const struct xk_protocol *self)
 void
 xk_keep(struct xk_protocol *self, unsigned count)
 {
-	atomic_fetch_add_explicit(&self->kept, count, memory_order_relaxed);
-	atomic_fetch_add_explicit(&self->kernel->kept, count, memory_order_relaxed);
+	services_keep(self, count);
 }
 
 bool
 xk_keep_more(struct xk_protocol *self, unsigned count)
 {
-	struct xk_kernel *kernel = self->kernel;
-	struct xk_platform *platform = kernel->platform;
-	unsigned threads = kernel->driver_count + kernel->pool.threads + SERVICES_THREADS;
-	uint64_t own = (uint64_t)services_load(&self->kept) + count,
-		 all = (uint64_t)services_load(&kernel->kept) + count;
-
-	/* as many as it keeps must be left: see services_keep_limit */
-	if (platform->ops->buffers != NULL &&
-	    (all + own > platform->ops->buffers(platform, threads) || xk_unlikely(platform->ops->is_short(platform))))
+	if (count > xk_keep_room(self))
 		return false;
-	xk_keep(self, count);
+	services_keep(self, count);
 	return true;
 }
 
 void
 xk_unkeep(struct xk_protocol *self, unsigned count)
 {
-	atomic_fetch_sub_explicit(&self->kept, count, memory_order_relaxed);
-	atomic_fetch_sub_explicit(&self->kernel->kept, count, memory_order_relaxed);
+	services_keep(self, -(uint64_t)count);
 }
 
 /* ---- randomness ---- */
