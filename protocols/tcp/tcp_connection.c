@@ -211,23 +211,25 @@ connection_set_alarm(struct tcp_connection *c)
 }
 
 /*
- * Returns what is sent now, by link, up to a burst. The lock is held: time stamps must not go back, so the clock is read
- * under it.
+ * Takes what is sent now, by link: *out. Returns whether that is a full burst. The lock is held: time stamps must not go
+ * back, so the clock is read under it.
  */
-static struct xk_msg *
-connection_take_output(struct tcp_connection *c)
+static bool
+connection_take_output(struct tcp_connection *c, struct xk_msg **out)
 {
-	struct xk_msg *first = NULL, **end = &first;
+	struct xk_msg **end = out;
 	uint64_t now_ns = tcp_has_output(c) ? xk_now_ns(c->session.protocol) : 0;
+	unsigned count = 0;
 
-	for (unsigned count = 0; count < XK_BURST && tcp_has_output(c); count++) {
+	*out = NULL;
+	for (; count < XK_BURST && tcp_has_output(c); count++) {
 		*end = tcp_output(c, now_ns);
 		if (*end == NULL)
 			break;
 		end = &(*end)->link;
 		*end = NULL;
 	}
-	return first;
+	return count == XK_BURST;
 }
 
 /* Returns the next message for the hlp; NULL: none. The lock is held. */
@@ -280,28 +282,36 @@ connection_push(struct xk_session *s, struct xk_msg *m)
 }
 
 /*
- * Sends what may be sent. If it delivers, also hands up what has come, and then the end of the stream; only one shepherd
- * at a time hands up. The lock is held, and released for either.
+ * Takes what is handed up next: *m, or the end of the stream (*is_over). Returns whether there is either; only one
+ * shepherd at a time hands up, and is_mine says that it is this one. The lock is held.
  */
-static void
-connection_work(struct tcp_connection *c, bool delivers)
+static bool
+connection_take_up(struct tcp_connection *c, bool is_mine, struct xk_msg **m, bool *is_over)
+{
+	if (c->delivers && !is_mine)
+		return false;
+	*m = connection_take_ready(c);
+	*is_over = *m == NULL && connection_is_over(c);
+	c->is_done |= *is_over;
+	c->delivers = *m != NULL || *is_over;
+	return c->delivers;
+}
+
+void
+tcp_finish(struct tcp_connection *c, bool delivers)
 {
 	struct xk_session *s = &c->session;
-	bool is_mine = false, is_over = false; /* is_mine: this shepherd hands up */
-	struct xk_msg *out, *m = NULL;
-	uint32_t len = 0;
+	bool is_mine = false, is_over = false, is_full, has_room, gone, is_stopped;
+	struct xk_msg *out, *m;
+	uint32_t len;
 
 	for (;;) {
-		out = connection_take_output(c);
-		if (delivers && (is_mine || !c->delivers)) {
-			m = connection_take_ready(c);
-			is_over = m == NULL && connection_is_over(c);
-			is_mine = c->delivers = m != NULL || is_over;
-			c->is_done |= is_over;
-			len = m == NULL ? 0 : (uint32_t)xk_msg_len(m);
-		}
-		if (out == NULL && !is_mine)
+		m = NULL;
+		is_full = connection_take_output(c, &out);
+		is_mine = delivers && connection_take_up(c, is_mine, &m, &is_over);
+		if (!is_mine && !is_full)
 			break;
+		len = m == NULL ? 0 : (uint32_t)xk_msg_len(m);
 		xk_unlock(&c->lock);
 		connection_push(s, out);
 		if (m != NULL)
@@ -312,14 +322,6 @@ connection_work(struct tcp_connection *c, bool delivers)
 		if (is_mine)
 			connection_returned(c, len);
 	}
-}
-
-void
-tcp_finish(struct tcp_connection *c, bool delivers)
-{
-	bool has_room, gone, is_stopped;
-
-	connection_work(c, delivers);
 	connection_set_alarm(c);
 	has_room = c->has_room && c->state != TCP_ENDED;
 	c->has_room = false;
@@ -327,10 +329,11 @@ tcp_finish(struct tcp_connection *c, bool delivers)
 	c->lingers = c->lingers && !gone;
 	is_stopped = c->state == TCP_ENDED && xk_alarm_stop(&c->alarm);
 	xk_unlock(&c->lock);
+	connection_push(s, out);
 	if (has_room)
-		xk_room_notify(&c->session);
+		xk_room_notify(s);
 	if (is_stopped)
-		xk_session_release(&c->session);
+		xk_session_release(s);
 	if (gone)
-		xk_session_release(&c->session);
+		xk_session_release(s);
 }

@@ -213,22 +213,27 @@ struct tcp_connection {
 	bool scales, sacks, stamps;
 	bool eager;     /* small messages do not wait */
 	bool ends;      /* a FIN follows the last byte */
-	bool recovers;  /* fast recovery */
 	bool resends;   /* the first unacknowledged segment is sent next */
 	bool probes;    /* the peer's window is closed */
-	bool forces;    /* the timer sends a byte, whatever the window */
-	bool acks;      /* an acknowledgement is sent next */
 	bool times;     /* timed_end is valid */
 	bool has_fin;   /* the peer's FIN has come, at fin_at */
 	bool delivers;  /* a shepherd hands messages up */
 	bool is_done;   /* close_done was called, or must not be */
 	bool is_open;   /* has been established */
-	bool asks;      /* a keep-alive probe is sent next */
 	bool is_closed; /* the hlp has closed it */
 	bool lingers;   /* a reference is the connection's own, until it has ended */
-	bool resets;    /* a RST is sent next */
 	bool refuses;   /* the segment at hand is answered by a RST of its own */
 	bool has_room;  /* the hlp is to be told of room */
+	union {
+		struct {
+			bool recovers : 1; /* fast recovery */
+			bool forces : 1;   /* the timer sends a byte, whatever the window */
+			bool acks : 1;     /* an acknowledgement is sent next */
+			bool asks : 1;     /* a keep-alive probe is sent next */
+			bool resets : 1;   /* a RST is sent next */
+		};
+		uint8_t sends; /* not 0: one of these */
+	};
 
 	/* receiving */
 	uint32_t rcv_nxt, rcv_edge; /* rcv_edge: the right edge of the window that the peer knows */
@@ -359,8 +364,7 @@ void tcp_pop(struct xk_session *session, struct xk_session *lls, struct xk_msg *
 static inline bool
 tcp_has_output(const struct tcp_connection *c)
 {
-	return c->snd_nxt != c->snd_end + (c->ends ? 1 : 0) || c->acks || c->asks || c->forces || c->recovers ||
-	       c->resets || c->state <= TCP_SYN_RECEIVED;
+	return c->snd_nxt != c->snd_end + c->ends || c->sends != 0 || c->state <= TCP_SYN_RECEIVED;
 }
 
 /* Returns the next segment to be sent, with all of its header; NULL: none now. The lock is held. */
