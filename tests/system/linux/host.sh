@@ -1,12 +1,31 @@
 # shellcheck shell=bash
 # host.sh - our host beside Linux's. Sourced after networks.sh; the caller makes the namespaces `linux` and `ours`, and in the
-# latter the device x0.
+# latter the device x0, or has cable do so.
 
 here=$root/tests/system/linux
 xk=$build/xk
 kernel_host=10.88.0.1
 our_host=10.88.0.2
-alone=(--link af_packet --set port.dev=x0 --set "vnet.address=$our_host/24")
+link=af_packet
+alone=(--link $link --set port.dev=x0 --set "vnet.address=$our_host/24")
+
+# cable NAMESPACE DEVICE OURS: makes Linux's device, which is up, and joins it with ours by $link: by a pair of devices, of which
+# OURS is in the namespace `ours`, or by a tap, which our host opens itself, so that `ours` is then NAMESPACE. The device of our
+# port is $our_device.
+cable() {
+	if [ "$link" = tap ]; then
+		ours=$1
+		our_device=$2
+		at "$1" ip tuntap add dev "$2" mode tap || return 1
+	else
+		our_device=$3
+		at "$1" ip link add "$2" type veth peer name "$3" netns "$ours" || return 1
+		at "$ours" "$here/peer.py" quiet "$3"
+		at "$ours" ip link set "$3" up
+	fi
+	at "$1" "$here/peer.py" quiet "$2"
+	at "$1" ip link set "$2" up
+}
 
 # stand GRAPH [OPTION]...: starts our host and waits until it is up, as $host; its messages are in $work/host.err.
 stand() {
