@@ -54,9 +54,14 @@ unsigned host_port_count(const struct host *host);
 /* Returns the link address of a port. */
 uint64_t host_link(const struct host_plan *plan, unsigned port);
 
+/*
+ * Adds a frame, with these flags (msg.h) and in two segments if 0 < split < len, to the burst that arrives on a port once
+ * the host runs: of XK_BURST frames at most.
+ */
+void host_queue(struct host *host, unsigned port, const uint8_t *bytes, size_t len, size_t split, unsigned flags);
 /* Delivers a frame and runs the host until nothing is left to do at this time. */
 void host_inject(struct host *host, unsigned port, const uint8_t *bytes, size_t len);
-/* The same for a frame with these flags (msg.h), in two segments if 0 < split < len. */
+/* The same for a frame as host_queue has it. */
 void host_inject_parts(struct host *host, unsigned port, const uint8_t *bytes, size_t len, size_t split,
 		       unsigned flags);
 

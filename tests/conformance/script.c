@@ -215,29 +215,18 @@ static const struct command {
 	bool needs_host;
 	bool with_word; /* it needs the word */
 } commands[] = {
-	{ "host", script_do_host, false, false },
-	{ "set", script_do_set, false, false },
-	{ "let", script_do_let, false, false },
-	{ "inject", script_do_inject, true, false },
-	{ "expect", script_do_expect, true, false },
-	{ "ignore", script_do_ignore, true, false },
-	{ "count", do_count, true, false },
-	{ "buffers", do_buffers, true, false },
-	{ "sent", do_sent, true, false },
-	{ "listen", script_do_order, true, true },
-	{ "deaf", script_do_order, true, true },
-	{ "open", script_do_order, true, true },
-	{ "send", script_do_order, true, true },
-	{ "end-sending", script_do_order, true, true },
-	{ "close", script_do_order, true, true },
-	{ "abort", script_do_order, true, true },
-	{ "hold", script_do_order, true, true },
-	{ "release", script_do_order, true, true },
-	{ "take", script_do_order, true, true },
-	{ "use", script_do_use, true, false },
-	{ "read", script_do_read, true, false },
-	{ "state", script_do_state, true, false },
-	{ "result", script_do_result, true, false },
+	{ "host", script_do_host, false, false },       { "set", script_do_set, false, false },
+	{ "let", script_do_let, false, false },         { "burst", script_do_burst, true, false },
+	{ "inject", script_do_inject, true, false },    { "expect", script_do_expect, true, false },
+	{ "ignore", script_do_ignore, true, false },    { "count", do_count, true, false },
+	{ "buffers", do_buffers, true, false },         { "sent", do_sent, true, false },
+	{ "listen", script_do_order, true, true },      { "deaf", script_do_order, true, true },
+	{ "open", script_do_order, true, true },        { "send", script_do_order, true, true },
+	{ "end-sending", script_do_order, true, true }, { "close", script_do_order, true, true },
+	{ "abort", script_do_order, true, true },       { "hold", script_do_order, true, true },
+	{ "release", script_do_order, true, true },     { "take", script_do_order, true, true },
+	{ "use", script_do_use, true, false },          { "read", script_do_read, true, false },
+	{ "state", script_do_state, true, false },      { "result", script_do_result, true, false },
 };
 
 static bool
@@ -261,6 +250,8 @@ run_line(struct script *s, const struct line *line)
 	uint64_t ns;
 
 	s->line = line;
+	if (s->burst > 0 && !script_is(words[0], "inject"))
+		return script_fail(s, "the burst lacks %u frames", s->burst);
 	if (script_is(words[0], "at") || script_is(words[0], "after")) {
 		if (!script_begin(s) || !script_parse_time(s, words[1], &ns))
 			return false;
@@ -398,6 +389,8 @@ read_lines(struct script *s, const char *file, char *text)
 static bool
 end_script(struct script *s)
 {
+	if (s->burst > 0)
+		return script_fail(s, "the burst lacks %u frames", s->burst);
 	if (!script_begin(s) || !script_check_unseen(s) || !script_check_unread(s))
 		return false;
 	s->detail[0] = '\0';

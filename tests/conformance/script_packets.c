@@ -2,6 +2,7 @@
 #include <stdio.h>
 
 #include "tests/conformance/script_private.h"
+#include "xkernel/platform.h"
 
 static struct let *
 find_let(struct script *s, const char *name)
@@ -100,6 +101,21 @@ parse_port(struct script *s, char *const **words, unsigned *port)
 }
 
 bool
+script_do_burst(struct script *s, char *const *words)
+{
+	uint64_t count;
+
+	if (words[0] == NULL || words[1] != NULL)
+		return script_fail(s, "burst takes a number of frames");
+	if (!number_parse(&s->names, words[0], &count, s->detail))
+		return script_fail_detail(s);
+	if (count == 0 || count > XK_BURST)
+		return script_fail(s, "a burst has 1 to %d frames", XK_BURST);
+	s->burst = (unsigned)count;
+	return true;
+}
+
+bool
 script_do_inject(struct script *s, char *const *words)
 {
 	unsigned port;
@@ -113,7 +129,11 @@ script_do_inject(struct script *s, char *const *words)
 	len = packet_build(&s->packet, &s->names, s->frame, s->detail);
 	if (len == 0 && s->packet.cut != 0)
 		return script_fail_detail(s);
-	host_inject(s->host, s->names.port, s->frame, len);
+	host_queue(s->host, s->names.port, s->frame, len, 0, 0);
+	if (s->burst > 0)
+		s->burst--;
+	if (s->burst == 0)
+		host_run_until(s->host, host_now_ns(s->host), false);
 	return true;
 }
 

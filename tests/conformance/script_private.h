@@ -64,6 +64,7 @@ struct script {
 	uint64_t bytes_read[NAMES_STREAMS]; /* by connection */
 	struct packet packet;
 	uint8_t frame[PACKET_MAX];
+	unsigned burst; /* frames that the burst in progress lacks; 0: each frame arrives by itself */
 	char detail[PACKET_WHY];
 };
 
@@ -109,6 +110,9 @@ bool script_begin(struct script *s);
 
 /* let NAME PACKET */
 bool script_do_let(struct script *s, char *const *words);
+
+/* burst N: the next N frames arrive together */
+bool script_do_burst(struct script *s, char *const *words);
 
 /* inject [on PORT] PACKET */
 bool script_do_inject(struct script *s, char *const *words);

@@ -13,7 +13,15 @@
 #include "tests/random.h"
 #include "tests/test.h"
 
-enum { KINDS = 2, ROUNDS = 2, ROUNDS_LONG = 20, DIFFER_FRAMES = 4096, DIFFER_LONG = 2048, DIFFER_TEXT = 256 };
+enum {
+	KINDS = 2,
+	ROUNDS = 2,
+	ROUNDS_LONG = 20,
+	DIFFER_FRAMES = 4096,
+	DIFFER_LONG = 2048,
+	DIFFER_TEXT = 256,
+	BURST_MAX = 7
+};
 
 #define DIFFER_AFTER_NS UINT64_C(200000000000) /* time after which everything has timed out */
 
@@ -117,6 +125,7 @@ static bool
 replay(const struct recording *r, unsigned round, const struct twins *twins)
 {
 	uint64_t random = 0x9e3779b97f4a7c15 + round;
+	unsigned together = 0; /* frames that the burst in progress lacks */
 	bool counting = false;
 	struct frame f;
 
@@ -124,7 +133,7 @@ replay(const struct recording *r, unsigned round, const struct twins *twins)
 		unsigned repeat = 1;
 
 		f = r->frames[i];
-		if (!twins_wait(twins, f.at_ns))
+		if (together == 0 && !twins_wait(twins, f.at_ns))
 			return false;
 		if (round > 0) {
 			uint64_t bits = next_random(&random);
@@ -139,10 +148,16 @@ replay(const struct recording *r, unsigned round, const struct twins *twins)
 				host_count_edges(twins->hosts[BY_PATHS], counting);
 			}
 		}
+		if (round > 0 && together == 0 && next_random(&random) % 4 == 0)
+			together = 2 + (unsigned)(next_random(&random) % (BURST_MAX - 1));
 		for (; repeat > 0; repeat--)
-			if (!twins_inject(twins, f.port, f.bytes, f.len, 0, 0))
-				return false;
+			twins_queue(twins, f.port, f.bytes, f.len);
+		together -= together > 0;
+		if (together == 0 && !twins_deliver(twins))
+			return false;
 	}
+	if (!twins_deliver(twins))
+		return false;
 	return twins_wait(twins, host_now_ns(twins->hosts[BY_LAYERS]) + DIFFER_AFTER_NS);
 }
 

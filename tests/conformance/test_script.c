@@ -51,6 +51,7 @@ TEST(valid_script_passes)
 	CHECK_STR(run(HOST "repeat 3 as i\nrepeat 2 as j\n" PING PONG "end\nend\ncount udptest.messages 6\n"), "");
 	CHECK_STR(run(HOST "at 1s expect nothing\nafter 500ms " PING PONG "expect nothing within 1ms\n"), "");
 	CHECK_STR(run(HOST "# a remark\n\n   " PING PONG "   # another\n"), "");
+	CHECK_STR(run(HOST "burst 2\nrepeat 2 as i\n" PING "end\n" PONG PONG "burst 1\n" PING PONG PING PONG), "");
 	CHECK_STR(run(HOST), "");
 }
 
@@ -78,6 +79,12 @@ TEST(errors_have_their_line)
 	wrong(HOST "count nothing.in 1", "script:2: there is no counter 'nothing.in'");
 	wrong(HOST "count ip.reassembled", "script:2: a number is missing");
 	wrong(HOST "inject on 2 arp request", "script:2: on needs a port");
+	wrong(HOST "burst", "script:2: burst takes a number of frames");
+	wrong(HOST "burst 0", "script:2: a burst has 1 to 32 frames");
+	wrong(HOST "burst 33", "script:2: a burst has 1 to 32 frames");
+	wrong(HOST "burst 2\n" PING PONG, "script:4: the burst lacks 1 frames");
+	wrong(HOST "burst 2\n" PING "at 1s " PING, "script:4: the burst lacks 1 frames");
+	wrong(HOST "burst 2\n" PING, "script:3: the burst lacks 1 frames");
 	wrong(HOST "include", "script:2: include takes a file");
 	wrong(HOST "include nothing.include", "script:2: there is no file nothing.include");
 	wrong(HOST PING PONG "sent 49", "script:4: the number of bytes sent is 50, not 49");

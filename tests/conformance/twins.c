@@ -70,6 +70,21 @@ twins_inject(const struct twins *twins, unsigned port, const uint8_t *bytes, siz
 	return twins_compare_sent(twins);
 }
 
+void
+twins_queue(const struct twins *twins, unsigned port, const uint8_t *bytes, size_t len)
+{
+	for (unsigned i = 0; i < TWINS; i++)
+		host_queue(twins->hosts[i], port, bytes, len, 0, 0);
+}
+
+bool
+twins_deliver(const struct twins *twins)
+{
+	for (unsigned i = 0; i < TWINS; i++)
+		host_run_until(twins->hosts[i], host_now_ns(twins->hosts[i]), false);
+	return twins_compare_sent(twins);
+}
+
 bool
 twins_compare(const struct twins *twins)
 {

@@ -29,6 +29,10 @@ bool twins_wait(const struct twins *twins, uint64_t until_ns);
 bool twins_inject(const struct twins *twins, unsigned port, const uint8_t *bytes, size_t len, size_t split,
 		  unsigned flags);
 
+/* The same in two steps: adds a frame to the burst that arrives at both, and lets it arrive. */
+void twins_queue(const struct twins *twins, unsigned port, const uint8_t *bytes, size_t len);
+bool twins_deliver(const struct twins *twins);
+
 /* Compares counters, drop reasons, sessions, buffers, and counted edges. */
 bool twins_compare(const struct twins *twins);
 

@@ -1,18 +1,30 @@
 /*
  * test_tcp_bursts.c - TCP's paths, by which the segments of a burst come up together: several connections between two
- * hosts, whose frames arrive in bursts in which some are damaged, doubled, exchanged or lost. Each byte of each stream
- * arrives once and in order.
+ * hosts, whose frames arrive in bursts in which some are damaged, doubled, exchanged or lost, and in which time stamps
+ * differ. Each byte of each stream arrives once and in order.
  */
 #include <time.h>
+#include <unistd.h>
 
 #include "graphs/graph.h"
 #include "platform/sim/memory.h"
 #include "tests/compose.h"
 #include "tests/random.h"
 #include "tests/test.h"
+#include "xkernel/bytes.h"
 #include "xkernel/kernel.h"
 
-enum { ENDS = 2, QUEUE = 4096, FRAME = 1514, CONNECTIONS = 3, BYTES = 3000000, PATIENCE_S = 60 };
+enum {
+	ENDS = 2,
+	QUEUE = 4096,
+	FRAME = 1514,
+	CONNECTIONS = 3,
+	BYTES = 3000000,
+	PATIENCE_S = 60,
+	REST = 16, /* turns of which one is followed by a rest in which the time stamps' clock advances */
+	STAMP_AT = 14 + 20 + 20 + 4, /* in a frame whose options are two bytes of padding and a time stamp */
+	STAMP = 0x0101080a           /* ... which begin so */
+};
 
 static const char graph[] = "digraph bursts { tcptest [%s bytes=%u, flow=both, connections=%u, size=%u];"
 			    "tcp [timeout=\"20ms\", timeout_min=\"1ms\", ack_delay=\"1ms\"];"
@@ -26,6 +38,7 @@ struct end {
 	uint64_t random;
 	unsigned faults; /* of 1000 frames */
 	uint64_t frames; /* sent to this end */
+	uint64_t mixed;  /* bursts with more than one time stamp */
 	uint8_t queue[QUEUE][FRAME];
 	size_t len[QUEUE];
 	unsigned first, count;
@@ -33,11 +46,22 @@ struct end {
 
 /* ---- the wire ---- */
 
+/* Returns the time stamp of a queued frame; 0: it has none. */
+static uint32_t
+end_stamp(const struct end *end, unsigned at)
+{
+	const uint8_t *p = end->queue[at % QUEUE];
+
+	return end->len[at % QUEUE] >= STAMP_AT + 4 && xk_get32(p + STAMP_AT - 4) == STAMP ? xk_get32(p + STAMP_AT) : 0;
+}
+
 static unsigned
 end_receive(void *context, struct xk_msg **arrived, unsigned max)
 {
 	struct end *end = context;
 	unsigned count = 0, most = 1 + (unsigned)(next_random(&end->random) % XK_BURST);
+	uint32_t stamp = end_stamp(end, end->first);
+	bool is_mixed = false;
 
 	for (; count < max && count < most && end->first != end->count; count++, end->first++) {
 		unsigned at = end->first % QUEUE;
@@ -45,7 +69,9 @@ end_receive(void *context, struct xk_msg **arrived, unsigned max)
 		arrived[count] = xk_memory_frame(end->platform, end->len[at]);
 		REQUIRE(arrived[count] != NULL);
 		memcpy(arrived[count]->data, end->queue[at], end->len[at]);
+		is_mixed |= stamp != 0 && end_stamp(end, at) != 0 && end_stamp(end, at) != stamp;
 	}
+	end->mixed += is_mixed;
 	return count;
 }
 
@@ -134,6 +160,7 @@ check_bursts(unsigned faults, unsigned size)
 {
 	struct end *ends = calloc(ENDS, sizeof(*ends));
 	time_t begun = time(NULL);
+	unsigned turns = 0;
 	struct xk_kernel_stats stats;
 
 	REQUIRE(ends != NULL);
@@ -147,14 +174,18 @@ check_bursts(unsigned faults, unsigned size)
 			       compose_count(ends[0].kernel, "tcptest", "failed") <
 		       CONNECTIONS &&
 	       time(NULL) - begun < PATIENCE_S)
-		for (unsigned i = 0; i < ENDS; i++)
+		for (unsigned i = 0; i < ENDS; i++) {
 			xk_kernel_turn(ends[i].kernel);
+			if (++turns % REST == 0)
+				usleep(1000);
+		}
 	CHECK_EQ(compose_count(ends[0].kernel, "tcptest", "finished"), CONNECTIONS);
 	for (unsigned i = 0; i < ENDS; i++) {
 		CHECK_EQ(compose_count(ends[i].kernel, "tcptest", "wrong"), 0);
 		CHECK(compose_count(ends[i].kernel, "tcptest", "received") >= (long)CONNECTIONS * BYTES);
 		xk_kernel_stats(ends[i].kernel, &stats);
 		CHECK(stats.by_path > ends[i].frames / 2);
+		CHECK(ends[i].mixed > 0);
 		CHECK(faults == 0 || compose_count(ends[i].kernel, "tcp", "bad_checksum") > 0);
 		CHECK(faults != 0 || compose_count(ends[i].kernel, "tcp", "old_stamp") == 0);
 	}
