@@ -330,22 +330,33 @@ memory_view_alloc(struct memory_platform *self, bool is_mine)
 	return segment;
 }
 
+/* Returns the count of a block's references if there is one view: then no other thread can change it. */
+static uint16_t
+memory_sole(const struct memory_block *block)
+{
+	return block->given_back == NULL ? 1 : MEMORY_LENT + 1;
+}
+
 struct xk_msg *
 memory_buffer_view(struct xk_platform *platform, const struct xk_msg *segment)
 {
 	struct memory_platform *self = memory_of(platform);
+	struct memory_block *block = xk_container_of(segment->references, struct memory_block, references);
+	uint16_t references = atomic_load_explicit(&block->references, memory_order_relaxed);
 	bool is_mine = memory_is_mine(self);
 	struct xk_msg *view;
 
-	if (atomic_load_explicit(segment->references, memory_order_relaxed) >= XK_BUFFER_REFERENCES ||
-	    !memory_count_up(self, is_mine, &self->payload_limit))
+	if (references >= XK_BUFFER_REFERENCES || !memory_count_up(self, is_mine, &self->payload_limit))
 		return NULL;
 	view = memory_view_alloc(self, is_mine);
 	if (view == NULL) {
 		memory_count(self, is_mine, -1);
 		return NULL;
 	}
-	atomic_fetch_add_explicit(segment->references, 1, memory_order_relaxed);
+	if (references == memory_sole(block))
+		atomic_store_explicit(&block->references, references + 1, memory_order_relaxed);
+	else
+		atomic_fetch_add_explicit(&block->references, 1, memory_order_relaxed);
 	view->data = segment->data;
 	view->len = segment->len;
 	view->total = 0;
@@ -436,9 +447,10 @@ memory_block_give_back(struct memory_platform *self, struct memory_block *block)
 static inline void
 memory_block_release(struct memory_platform *self, bool is_mine, struct memory_block *block)
 {
-	uint16_t last = block->given_back == NULL ? 1 : MEMORY_LENT + 1;
+	uint16_t last = memory_sole(block);
 
-	if (atomic_fetch_sub_explicit(&block->references, 1, memory_order_acq_rel) != last) {
+	if (atomic_load_explicit(&block->references, memory_order_acquire) != last &&
+	    atomic_fetch_sub_explicit(&block->references, 1, memory_order_acq_rel) != last) {
 		memory_count(self, is_mine, -1);
 		return;
 	}

@@ -26,16 +26,18 @@ output_finish(struct xk_msg *m, const struct tcp_reply *reply, uint64_t pseudo_s
 
 	if (m == NULL)
 		return NULL;
-	sum = pseudo_sum + xk_sum_of16((uint16_t)(TCP_HEADER_LEN + len + xk_msg_len(m))) + tcp_sum(&h) +
-	      xk_sum(0, options, len) + xk_msg_sum(m);
+	sum = pseudo_sum + xk_sum_of16((uint16_t)(TCP_HEADER_LEN + len + xk_msg_len(m))) + tcp_sum(&h) + xk_msg_sum(m);
 	p = xk_msg_push(&m, TCP_HEADER_LEN + len);
 	if (p == NULL) {
 		xk_msg_free(m);
 		return NULL;
 	}
+	if (len > 0) {
+		sum = xk_sum(sum, options, len);
+		memcpy(p + TCP_HEADER_LEN, options, len);
+	}
 	tcp_store(p, &h);
 	xk_checksum_store(p + XK_OFFSET(tcp, checksum), xk_checksum_finish(sum));
-	memcpy(p + TCP_HEADER_LEN, options, len);
 	return m;
 }
 

@@ -216,7 +216,11 @@ xk_path_peek(const struct xk_port *port)
 void
 xk_path_take(void)
 {
-	xk_self()->driver->next++;
+	struct xk_driver *driver = xk_self()->driver;
+
+	driver->next++;
+	if (driver->next + 1 < driver->count)
+		__builtin_prefetch(driver->burst[driver->next + 1]->data);
 }
 
 XK_APART void
