@@ -230,7 +230,7 @@ format() {
 # cpp_check_as DEFINITION FILE...
 cpp_check_as() {
 	cppcheck --quiet --error-exitcode=1 --enable=warning,performance,portability --inline-suppr --std=c11 \
-		--suppressions-list=tests/cppcheck.txt --library=posix -I . --template=gcc -DXK_HAVE_DPDK -D__x86_64__ \
+		--suppressions-list=tests/cppcheck.txt --library=posix -I . -I docs/labs/stream --template=gcc -DXK_HAVE_DPDK -D__x86_64__ \
 		-D__GNUC__=12 "$@"
 }
 
@@ -330,7 +330,7 @@ check "aarch64 replay" "$0" "$long" --only cross_replay
 	for example in adder asp seq tally; do
 		cunit "sanitized docs/examples/test_$example" $fixed_addresses "build/sanitize/tests/example_test_$example"
 	done
-	for lab in mark sequence window fragment boot; do
+	for lab in mark sequence window fragment boot stream; do
 		cunit "sanitized docs/labs/$lab" $fixed_addresses "build/sanitize/tests/lab_test_$lab"
 	done
 	unit threads build/tsan tools $fixed_addresses

@@ -778,7 +778,7 @@ const struct xk_protocol_type xk_type_tcptest = {
 	.help = "Tests TCP: streams whose bytes are checked, and round trips.",
 	.ops = &tcptest_ops,
 	.size = sizeof(struct tcptest),
-	.lowers = XK_ROLES({ "stream", XK_ASYNC, "tcp", "carries the connections" }),
+	.lowers = XK_ROLES({ "stream", XK_ASYNC, NULL, "carries the connections; normally tcp" }),
 	.settings = tcptest_settings,
 	.counters = tcptest_counters,
 };

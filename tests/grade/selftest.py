@@ -44,6 +44,7 @@ import keys
 import lab_boot
 import lab_fragment
 import lab_sequence
+import lab_stream
 import lab_window
 import labs
 import mutants
@@ -55,9 +56,10 @@ import world
 from checks import expect
 
 # Checks that a skeleton passes.
-SKELETONS = {"sequence": {"delivers"}, "window": {"sends"}, "fragment": {"limits", "whole"}, "boot": set()}
+SKELETONS = {"sequence": {"delivers"}, "window": {"sends"}, "fragment": {"limits", "whole"}, "boot": set(), "stream": {"opens"}}
 STUDENTS = ("alice", "bob")
 LIARS = 20  # for each check
+LIARS_OVER_TCP = 2  # for checks that need long runs
 SUBMISSIONS = 10  # one after the other
 MEMORY_MAX = 512  # MiB of the grader at most
 ALL = os.environ.get("XK_TEST_LONG") != "0"
@@ -524,35 +526,47 @@ class Liar:
                 numbers["kind"] = self.layout[self.random.choice(self.layout.by_name["kind"].values)]
             payload = self.random.randbytes(int(chance() * 30))
             numbers["length"] += len(payload) if chance() < 0.9 else int(chance() * 100)
+            if "length" not in self.layout.at:
+                del numbers["length"]
             frame = self.layout.pack(**numbers) + payload
             if "checksum" in self.layout.at and chance() < 0.9:
                 frame = self.layout.pack(checksum=labs.checksum(frame), **numbers) + payload
             to = world.link(self.random.choice((1, 3, 7, 9)) if chance() < 0.9 else int(chance() * 256))
-            kind = 0x88B5 if chance() < 0.9 else self.random.choice((0x0806, 0x0800))
+            if self.layout.ethertype == lab_stream.IP:
+                frame = self._packet(frame)
+            kind = self.layout.ethertype if chance() < 0.9 else self.random.choice((0x0806, 0x0800))
             frame = to + world.link(2) + kind.to_bytes(2, "big") + frame
             records.append((b"f", frame if chance() < 0.95 else frame[: int(chance() * len(frame))]))
             if chance() < self.odd:
                 records.append((self.random.choice((b"d", b"e", b"r")), self.random.randbytes(int(chance() * 12))))
         return records, self.random.choice((world.NEVER, 0, now, now + world.MS, int(chance() * 2**64)))
 
+    def _packet(self, segment):
+        """A segment that may be one of the stream, in a packet."""
+        flags = self.random.choice((lab_stream.ACK, lab_stream.ACK, lab_stream.SYN, lab_stream.ACK | lab_stream.FIN, int(self.random.random() * 256)))
+        sequence = self.layout["first"] + int(self.random.random() ** 4 * 3000)
+        segment = segment[:4] + struct.pack(">I", sequence % lab_stream.WORD) + segment[8:12] + bytes((5 << 4, flags)) + segment[14:16] + b"\0\0" + segment[18:]
+        return lab_stream.packet(world.HOST, world.PEER, segment)
+
     def close(self):
         pass
 
 
-def why_of(lab, check, seed):
+def why_of(lab, check, seed, start_tcp):
     """Returns why a host that answers at random loses the mark."""
     layout = lab.layout(seed)
     liars = types.SimpleNamespace(start=lambda *how: Liar(layout, seed))
     if check.choose:
         return grade.run_search(check, liars, None, layout, seed).why
-    return grade.run_check(check, liars.start, layout, seed)
+    return grade.run_check(check, liars.start, layout, seed, start_tcp=start_tcp)
 
 
-def check_lies():
+def check_lies(sandbox):
     """Checks that each check reaches a verdict, without marks, whatever a host answers."""
     for lab in grade.LABS.values():
         for check in lab.checks:
-            whys = {str(why_of(lab, check, seed)) for seed in range(LIARS)}
+            count = LIARS_OVER_TCP if check.name in ("whole", "speed", "flood", "fair") and lab.over_ip else LIARS
+            whys = {str(why_of(lab, check, seed, sandbox.start_tcp)) for seed in range(count)}
             expect(not [why for why in whys if why == "None" or grade.CANNOT_JUDGE in why],
                    f"{lab.name}: {check.name}: a host that answers at random gets a verdict", "\n".join(sorted(whys)[:5]))
         for seed in range(LIARS):
@@ -640,6 +654,20 @@ def stories():
         ), [("Frame 3 that arrives is DATA", "c"), ("Frame 4 that arrives is DATA", "a"), ("Frame 7 that arrives is DATA", "b"),
             ("Frame 5 that the host sends is a CALL", "a"), ("Frame 6 that the host sends is a CALL", "b"),
             ("Frame 9 that the host sends is a CALL", "c"), ("Frame 10 that the host sends is a CALL", "d"), ("after its first crash", 4)]
+
+
+    for number in (0, 5):
+        w = types.SimpleNamespace(layout=lab_stream.layout(number))
+        size = w.layout["segment"]
+        segment = lambda source, destination, at, place, payload=b"", w=w: lab_stream.packet(source, destination, w.layout.pack(
+            sequence=at, acknowledgement=place, offset=5 << 4, flags=lab_stream.ACK) + payload)
+        ip = lambda frames: [(event, frame[:12] + b"\x08\0" + frame[14:]) for event, frame in frames]
+        data = lambda n, w=w, size=size: ip(sends(segment(2, 1, (w.layout["first"] + 1 + n * size) % lab_stream.WORD, 9, bytes(size))))
+        ack = lambda n, w=w, size=size: ip(arrives(segment(1, 2, 9, (w.layout["first"] + 1 + n * size) % lab_stream.WORD)))
+        yield lab_stream.LAB, w.layout, (
+            BOOTED + PUSHED + data(0) + data(1) + ack(1) + data(2) + data(3) + ack(1) + ack(1) + ack(1) + data(1) + ack(3) + data(3) + TIMER + data(3)
+        ), [("host send frame 1 of", "a"), ("host send frame 4 of", "b"), ("host send frame 5 of", "d"), ("host send frame 6 of", "e"), ("host send frame 7 of", "c"),
+            ("right after the host has sent frame 6 of", size), ("Frame 5 that the host sends was", size), ("Frame 7 that the host sends was", 3 * size)]
 
 
 def check_questions():
@@ -873,7 +901,7 @@ def main():
             make(check_files, sandbox, instructor, work)
             make(check_search)
             make(check_searches, sandbox, build, instructor, work)
-            make(check_lies)
+            make(check_lies, sandbox)
             make(check_resubmission, work)
             make(check_questions)
             make(check_attacks, sandbox, instructor, work)

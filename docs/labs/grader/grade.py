@@ -24,6 +24,7 @@ import lab_boot
 import lab_fragment
 import lab_mark
 import lab_sequence
+import lab_stream
 import lab_window
 import mutants
 import questions
@@ -32,7 +33,7 @@ from keys import Draws
 from sandbox import ROOT, SEARCH_BUDGET, TOLD, Ahead, Budget, Ended, Refused, Sandbox, Unusable, plain, quoted, take
 from world import World, Wrong
 
-LABS = {lab.number: lab for lab in (lab_mark.LAB, lab_sequence.LAB, lab_window.LAB, lab_fragment.LAB, lab_boot.LAB)}
+LABS = {lab.number: lab for lab in (lab_mark.LAB, lab_sequence.LAB, lab_window.LAB, lab_fragment.LAB, lab_boot.LAB, lab_stream.LAB)}
 CANNOT_JUDGE = "the grader cannot judge this, please report it"
 WHY_MAX = 400  # characters of why a mark is lost
 IN_ORDER = 3  # the exit status where only the options are looked at
@@ -46,11 +47,11 @@ def starter(sandbox, program, budget, *words):
     return lambda chance, boots: sandbox.start(program, budget, chance, boots, *words)
 
 
-def run_check(check, start, layout, seed, told=None, choices=None):
+def run_check(check, start, layout, seed, told=None, choices=None, start_tcp=None):
     """Returns None, or why the mark is lost. choices: of a check that chooses; None: the run in which nothing unusual happens."""
     world = None
     try:
-        world = World(start, layout, seed, told, choices or search.Choices(check.choose) if check.choose else None)
+        world = World(start, layout, seed, told, choices or search.Choices(check.choose) if check.choose else None, start_tcp)
         world.boot()
         check.run(world)
         return None
@@ -85,7 +86,7 @@ def no_marks(lab, layout, student, why):
 def mark_by_seeds(check, sandbox, program, layout, seeds, budget):
     """Returns what a check adds to its result: marks, or why they are lost, and with which seed."""
     for seed in seeds:
-        why = run_check(check, starter(sandbox, program, budget.run()), layout, seed)
+        why = run_check(check, starter(sandbox, program, budget.run()), layout, seed, start_tcp=sandbox.start_tcp)
         if why is not None:
             return {"why": why, "seed": seed}
     return {"marks": check.marks, "why": None}
@@ -106,7 +107,7 @@ def mark(sandbox, lab, files, layout, key, student, only=None):
     """Returns the result of a lab, ready for JSON. files: {name: contents}; only: checks to run, by name."""
     result = no_marks(lab, layout, student, None)
     try:
-        program, result["compiler"] = sandbox.compile(lab.name, files)
+        program, result["compiler"] = sandbox.compile(lab.name, files, lab.over_ip)
     except Refused as why:
         result["refused"] = str(why)
         program = None
@@ -264,13 +265,14 @@ def describe(layout, event, data):
     if event in ("booted", "crashed"):
         return ""
     is_message = event in ("pushed", "delivered")
-    values = layout.unpack(data[14:]) if not is_message and data[12:14] == b"\x88\xb5" else None
+    part = layout.part(data) if not is_message else None
+    values = layout.unpack(part) if part is not None else None
     if values is None:
         return f"{len(data)} bytes {data[:32].hex()}" if is_message or len(data) < 14 else \
             f"{len(data)} bytes, type {data[12:14].hex()}, {data[14:46].hex()}"
     names = {field.name: {layout[name]: name.upper() for name in field.values} for field in layout.fields}
     fields = ", ".join(f"{field.name} {names[field.name].get(values[field.name], values[field.name])}" for field in layout.fields)
-    payload = data[14 + layout.size :]
+    payload = part[layout.size :]
     return f"[{fields}] and {len(payload)} bytes {payload[:16].hex()}"
 
 
@@ -299,13 +301,13 @@ def replay(sandbox, lab, directory, layout, o):
         processes.append(starter(sandbox, program, budget, *words)(*how))
         return processes[-1]
 
-    program, said = sandbox.compile(lab.name, take_files(lab, directory))
+    program, said = sandbox.compile(lab.name, take_files(lab, directory), lab.over_ip)
     if said:
         print(quoted(said), file=sys.stderr)
     budget = Budget().run()
     check = lab.check(o.check)
     choices = search.Choices(check.choose, o.choices)
-    why = run_check(check, start, layout, o.seed, told, choices)
+    why = run_check(check, start, layout, o.seed, told, choices, sandbox.start_tcp)
     if not choices.is_made:
         why = "the run does not have all of --choices" + (f"; {why}" if why else "")
     if why is not None:
@@ -329,8 +331,9 @@ def question(sandbox, lab, directory, layout, key, o):
     """Runs the student's host, and writes questions about that run, and their answers."""
     events, files = [], take_files(lab, directory)
     seed = keys.seed(key, files, "questions", lab.name, o.id)
-    program, _ = sandbox.compile(lab.name, files)
-    run_check(lab.check(lab.story), starter(sandbox, program, Budget().run()), layout, seed, lambda *event: events.append(event))
+    program, _ = sandbox.compile(lab.name, files, lab.over_ip)
+    run_check(lab.check(lab.story), starter(sandbox, program, Budget().run()), layout, seed, lambda *event: events.append(event),
+              start_tcp=sandbox.start_tcp)
     found = questions.ask(lab, layout, events, Draws(seed, "questions"))
     with writing(o.questions) as file:
         file.write(f"Lab {lab.number}, {lab.name}: questions for {o.id}\n\nAbout this run of your host. Frames are those of "

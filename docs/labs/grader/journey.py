@@ -156,7 +156,7 @@ class Page:
         if host is None:
             return None
         place, last = self.place("the grader"), None
-        if frame[12:14] == b"\x88\xb5":
+        if self.layout.part(frame) is not None and self.layout.below == 14:
             last = self.add(now, "down", host, m=self.messages, a=2, b=1, n=len(frame) - 14, x=frame[14:110].hex(), w=place)
             last = self.add(now, "down", host, m=self.messages, a=1, b=0, n=len(frame), x=frame[:96].hex(), c=last or None, w=place)
         return self.add(now, EARLIER, host, m=self.messages, c=last, frame=self.frames, link=0, n=len(frame), x=frame[:96].hex())

@@ -2,22 +2,28 @@
  * labhost.c - the student's host of a lab: a graph with the student's protocol, on virtual time, in lockstep with the
  * grader. The grader (sandbox.py) compiles this file together with the student's, and runs it in a sandbox.
  *
- *     labhost CHANCE BOOTS [trace] [journey]     seed of xk_random, number of this boot, reports
+ *     labhost CHANCE BOOTS [trace] [journey] [number=N] [mtu=N] [PROTOCOL.SETTING=VALUE]...
+ *
+ * CHANCE is the seed of xk_random, BOOTS the number of this boot; then reports, the host's number and its device's MTU.
+ * With LABHOST_OVER_IP, the protocol has ports and is above IP, else above the addresses of neighbours. The grader also
+ * makes hosts of its own of this file, with this project's TCP in the student's place.
  *
  * Standard input is a stream socket, the only connection to the grader. Records go in both directions: a kind (1 byte),
  * a length (4 bytes, big-endian), and that many bytes. The grader sends
  *
  *     T time              the time, 8 bytes of nanoseconds; never goes back
  *     F frame             a frame that arrives now
- *     O host              open a session to this host, 4 bytes
+ *     O host port         open a session to this host, 4 bytes; the port, 2 bytes, if it is over IP
+ *     L port              accept sessions to this port, 2 bytes
  *     S host payload      send a message on the session with this host
+ *     E host              end the session with this host: XK_TCP_END (tcp.h)
  *     G                   go: let everything happen that is due now, and answer
  *
  * and the answer to G is any number of the following, in the order in which they happened, up to t:
  *
  *     f frame             a frame that was sent
  *     d host message      a message that was delivered to the user
- *     r result            the result of an O or S: 0 or -errno, 4 bytes
+ *     r result            the result of an O, L, S or E: 0 or -errno, 4 bytes
  *     e host              the session with this host has ended: its protocol has called close_done
  *     s text              with trace: lines of the kernel's trace (xkernel/trace.h)
  *     j text              with journey: lines of tools/journey/journey.h, as soon as they are written
@@ -35,6 +41,7 @@
 
 #include "graphs/graph.h"
 #include "platform/sim/memory.h"
+#include "protocols/tcp/tcp.h"
 #include "tools/journey/journey.h"
 #include "xkernel/bytes.h"
 #include "xkernel/kernel.h"
@@ -48,6 +55,14 @@
 
 extern const struct xk_protocol_type LABHOST_TYPE(LABHOST_LAB);
 
+#ifdef LABHOST_OVER_IP
+#define LABHOST_BELOW " -> ip; ip -> vnet; "
+enum { LABHOST_PORTS = true };
+#else
+#define LABHOST_BELOW " -> vnet; "
+enum { LABHOST_PORTS = false };
+#endif
+
 /* Hosts 10.77.0.1 to 10.77.0.254 have the link addresses 02:00:00:00:00:01 and so on; the student's is number 2. */
 #define LABHOST_NAME "student"
 #define LABHOST_NETWORK UINT32_C(0x0a4d0000)
@@ -57,6 +72,7 @@ enum {
 	LABHOST_HEAD = 5, /* bytes before a record's contents */
 	LABHOST_SELF = 2,
 	LABHOST_PEERS = 256,
+	LABHOST_SETS = 16,
 	LABHOST_MTU = 1500,
 	LABHOST_BUFFERS = 4096, /* segments in use, at most */
 };
@@ -84,8 +100,18 @@ struct labhost_user {
 /* Work requested by the grader, which may wait. */
 struct labhost_job {
 	struct labhost *host;
-	struct xk_msg *m; /* NULL: open */
+	char kind;        /* of its record */
+	struct xk_msg *m; /* of S */
 	unsigned peer;
+	uint16_t port;
+};
+
+/* What the command line says. */
+struct labhost_words {
+	bool traces, journeys;
+	unsigned number;
+	uint16_t mtu;
+	const char *sets[LABHOST_SETS + 2];
 };
 
 static void
@@ -199,7 +225,7 @@ labhost_user_init(struct xk_protocol *self)
 {
 	struct xk_participants anybody = { .remote.depth = 0 };
 
-	return xk_open_enable(self, self, xk_lower(self, 0), &anybody);
+	return LABHOST_PORTS ? 0 : xk_open_enable(self, self, xk_lower(self, 0), &anybody);
 }
 
 /* Keeps a session that a peer has opened, if there is none yet. */
@@ -264,7 +290,7 @@ static const struct xk_protocol_type labhost_user_type = {
 /* ---- records from the grader ---- */
 
 static void
-labhost_open(struct labhost *host, unsigned peer)
+labhost_open(struct labhost *host, unsigned peer, uint16_t port)
 {
 	struct xk_participants to = { .remote.depth = 0 };
 	struct xk_protocol *user = host->user;
@@ -272,6 +298,8 @@ labhost_open(struct labhost *host, unsigned peer)
 	int err;
 
 	xk_participant_push(&to.remote, LABHOST_NETWORK | peer);
+	if (LABHOST_PORTS)
+		xk_participant_push(&to.remote, port);
 	err = xk_open(user, user, xk_lower(user, 0), &to, &s); /* may wait */
 	if (err == 0 && host->sessions[peer] != NULL)
 		xk_close(s);
@@ -281,13 +309,23 @@ labhost_open(struct labhost *host, unsigned peer)
 }
 
 static void
+labhost_listen(struct labhost *host, uint16_t port)
+{
+	struct xk_participants here = { .remote.depth = 0 };
+
+	xk_participant_push(&here.local, port);
+	labhost_report_result(host, xk_open_enable(host->user, host->user, xk_lower(host->user, 0), &here));
+}
+
+/* Sends m on the session with a peer, or (NULL) ends it. */
+static void
 labhost_send(struct labhost *host, unsigned peer, struct xk_msg *m)
 {
 	struct xk_session *s = host->sessions[peer];
 	int err = -ENOTCONN;
 
 	if (s != NULL && xk_duplicate(s)) {
-		err = xk_push(s, m);
+		err = m != NULL ? xk_push(s, m) : xk_control(s, XK_TCP_END, NULL);
 		xk_session_release(s);
 	} else {
 		xk_msg_free(m);
@@ -301,8 +339,10 @@ labhost_work(void *argument)
 	struct labhost_job job = *(struct labhost_job *)argument;
 
 	free(argument);
-	if (job.m == NULL)
-		labhost_open(job.host, job.peer);
+	if (job.kind == 'O')
+		labhost_open(job.host, job.peer, job.port);
+	else if (job.kind == 'L')
+		labhost_listen(job.host, job.port);
 	else
 		labhost_send(job.host, job.peer, job.m);
 }
@@ -319,18 +359,21 @@ labhost_turn(struct labhost *host)
 	return next_ns;
 }
 
-/* Starts an open, or the sending of the len bytes at p, as a shepherd, and runs it as far as it gets now. */
+/* Starts the work of a record of len bytes at p, as a shepherd, and runs it as far as it gets now. */
 static void
-labhost_start(struct labhost *host, const uint8_t *p, size_t len, bool sends)
+labhost_start(struct labhost *host, char kind, const uint8_t *p, size_t len)
 {
 	struct labhost_job *job = calloc(1, sizeof(*job));
+	size_t least = kind == 'L' ? 2 : kind == 'O' && LABHOST_PORTS ? 6 : 4;
 
-	if (job == NULL || len < 4)
+	if (job == NULL || len < least)
 		labhost_fail("no memory, or a short record");
-	*job = (struct labhost_job){ host, NULL, p[3] };
-	if (sends)
+	*job = (struct labhost_job){ host, kind, NULL, kind == 'L' ? 0 : p[3], 0 };
+	if (kind == 'L' || (kind == 'O' && LABHOST_PORTS))
+		job->port = xk_get16(p + least - 2);
+	if (kind == 'S')
 		job->m = xk_msg_from(host->platform, p + 4, len - 4);
-	if ((sends && job->m == NULL) || xk_thread_start(host->kernel, "user", labhost_work, job) != 0) {
+	if ((kind == 'S' && job->m == NULL) || xk_thread_start(host->kernel, "user", labhost_work, job) != 0) {
 		xk_msg_free(job->m);
 		free(job);
 		labhost_report_result(host, -EAGAIN);
@@ -385,8 +428,10 @@ labhost_handle_record(struct labhost *host)
 		labhost_turn(host);
 		return true;
 	case 'O':
+	case 'L':
 	case 'S':
-		labhost_start(host, host->input, len, head[0] == 'S');
+	case 'E':
+		labhost_start(host, (char)head[0], host->input, len);
 		return true;
 	case 'G':
 		xk_put64(labhost_report(host, 't', 8), labhost_turn(host));
@@ -419,15 +464,14 @@ labhost_boots(struct xk_platform *platform)
 }
 
 static void
-labhost_boot(struct labhost *host, bool traces, bool journeys)
+labhost_boot(struct labhost *host, const struct labhost_words *words)
 {
 	static const cookie_io_functions_t trace = { .write = labhost_trace }, journey = { .write = labhost_journey };
 	static const struct xk_protocol_type *const types[] = { &labhost_user_type, &LABHOST_TYPE(LABHOST_LAB), NULL };
-	static const char *const sets[] = { "vnet.address=10.77.0.2/24", NULL };
-	static const char graph[] = "digraph lab { user -> " LABHOST_TEXT(LABHOST_LAB) "; " LABHOST_TEXT(
-		LABHOST_LAB) " -> vnet; vnet -> eth; vnet -> arp; arp -> eth; eth -> port; }";
+	static const char graph[] = "digraph lab { user -> " LABHOST_TEXT(LABHOST_LAB) "; " LABHOST_TEXT(LABHOST_LAB)
+		LABHOST_BELOW "vnet -> eth; vnet -> arp; arp -> eth; eth -> port; }";
 	struct xk_kernel_config config = { .name = LABHOST_NAME, .mode = XK_IPP, .core = -1 };
-	struct xk_graph_source source = { .text = graph, .sets = sets, .types = types };
+	struct xk_graph_source source = { .text = graph, .sets = words->sets, .types = types };
 
 	host->platform = xk_memory_platform_new(XK_MEMORY_VIRTUAL);
 	if (host->platform == NULL)
@@ -437,12 +481,12 @@ labhost_boot(struct labhost *host, bool traces, bool journeys)
 	host->ops.boots = labhost_boots;
 	host->platform->ops = &host->ops;
 	xk_memory_platform_limit(host->platform, LABHOST_BUFFERS);
-	host->port = xk_memory_port_new(host->platform, "port", LABHOST_LINK | LABHOST_SELF, LABHOST_MTU);
+	host->port = xk_memory_port_new(host->platform, "port", LABHOST_LINK | words->number, words->mtu);
 	config.platform = host->platform;
-	config.trace = traces ? fopencookie(host, "w", trace) : NULL;
+	config.trace = words->traces ? fopencookie(host, "w", trace) : NULL;
 	if (config.trace != NULL)
 		setvbuf(config.trace, NULL, _IOLBF, BUFSIZ);
-	if (journeys) {
+	if (words->journeys) {
 		FILE *lines = fopencookie(host, "w", journey);
 
 		if (lines == NULL)
@@ -458,7 +502,7 @@ labhost_boot(struct labhost *host, bool traces, bool journeys)
 	xk_kernel_add_port(host->kernel, host->port);
 	if (xk_graph_compose(&source, host->kernel, stderr) != 0)
 		labhost_fail("the graph is refused");
-	for (struct xk_protocol *p = xk_kernel_first(host->kernel); p != NULL && traces; p = p->next)
+	for (struct xk_protocol *p = xk_kernel_first(host->kernel); p != NULL && words->traces; p = p->next)
 		p->trace_level = XK_TRACE_MESSAGES;
 	journey_graph(config.sink, host->kernel);
 	xk_kernel_rewatch(host->kernel);
@@ -471,17 +515,27 @@ int
 main(int argc, char **argv)
 {
 	struct labhost host = { .boots = 1 };
-	bool traces = false, journeys = false;
+	struct labhost_words words = { .number = LABHOST_SELF, .mtu = LABHOST_MTU };
+	unsigned sets = 1;
+	char address[64];
 
 	if (argc < 3)
-		labhost_fail("usage: labhost CHANCE BOOTS [trace] [journey]");
+		labhost_fail("usage: labhost CHANCE BOOTS [WORD]...");
 	for (int i = 3; i < argc; i++) {
-		traces |= strcmp(argv[i], "trace") == 0;
-		journeys |= strcmp(argv[i], "journey") == 0;
+		words.traces |= strcmp(argv[i], "trace") == 0;
+		words.journeys |= strcmp(argv[i], "journey") == 0;
+		if (strncmp(argv[i], "number=", 7) == 0)
+			words.number = (unsigned)strtoul(argv[i] + 7, NULL, 0) % LABHOST_PEERS;
+		else if (strncmp(argv[i], "mtu=", 4) == 0)
+			words.mtu = (uint16_t)strtoul(argv[i] + 4, NULL, 0);
+		else if (strchr(argv[i], '.') != NULL && sets <= LABHOST_SETS)
+			words.sets[sets++] = argv[i];
 	}
+	snprintf(address, sizeof(address), "vnet.address=10.77.0.%u/24", words.number);
+	words.sets[0] = address;
 	xk_chance_init(&host.chance, strtoull(argv[1], NULL, 0), 0);
 	host.boots = strtoull(argv[2], NULL, 0);
-	labhost_boot(&host, traces, journeys);
+	labhost_boot(&host, &words);
 	while (labhost_handle_record(&host))
 		continue;
 	return 0;

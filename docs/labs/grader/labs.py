@@ -7,6 +7,8 @@ import hashlib
 import random
 import struct
 
+ETHERTYPE = 0x88B5  # IEEE 802's for local experiments
+
 
 class Field:
     """A field of a header: size in bytes; kind, print and help as in xkernel/header.h; values: names of numbers."""
@@ -27,6 +29,12 @@ class Layout:
             at += field.size
         self.size = at
         self.by_name = {field.name: field for field in fields}
+
+    ethertype, below = ETHERTYPE, 14  # of the lab's frames; bytes before the header
+
+    def part(self, frame):
+        """Returns what a frame carries for the lab's protocol, or None: another's frame."""
+        return frame[self.below :] if frame[12:14] == self.ethertype.to_bytes(2, "big") else None
 
     def __getitem__(self, name):
         return self.numbers[name][0]
@@ -122,9 +130,11 @@ class Check:
 class Lab:
     """layout(number) returns a Layout; story names the check whose run is asked about.
 
-    questions(run, chance) yields questions of the lab's own and their answers (questions.py)."""
+    questions(run, chance) yields questions of the lab's own and their answers (questions.py). over_ip: the protocol has ports
+    and is above IP."""
 
-    def __init__(self, number, name, layout, checks, story, questions):
+    def __init__(self, number, name, layout, checks, story, questions, over_ip=False):
+        self.over_ip = over_ip
         self.number, self.name, self.layout, self.checks, self.story, self.questions = number, name, layout, checks, story, questions
         self.marks = sum(check.marks for check in checks)
 

@@ -14,11 +14,11 @@ class Frame:
     place counts from 1 among the frames that are sent, or that arrive; cause is what the host was told last before it sent
     this one: "pushed", "timer", or the frame that arrived."""
 
-    def __init__(self, place, now, data, values, size, boots, cause=None):
+    def __init__(self, place, now, data, values, layout, boots, cause=None):
         self.place, self.now, self.data, self.values, self.boots, self.cause = place, now, data, values, boots, cause
         self.is_sent = cause is not None
-        self.bytes = data[14:]  # behind the Ethernet header
-        self.payload = self.bytes[size:]
+        self.bytes = data[layout.below :]
+        self.payload = self.bytes[layout.size :]
         self.sent = self.delivered = 0
 
 
@@ -32,7 +32,8 @@ class Run:
         boots, cause = 0, "pushed"
         for now, event, data in events:
             last = cause if isinstance(cause, Frame) else None
-            values = layout.unpack(data[14:]) if event in ("sent", "arrived") and data[12:14] == b"\x88\xb5" else None
+            part = layout.part(data) if event in ("sent", "arrived") else None
+            values = layout.unpack(part) if part is not None else None
             if event == "booted":
                 boots, cause = boots + 1, "timer"
             elif event in ("pushed", "timer"):
@@ -44,11 +45,11 @@ class Run:
             elif event == "arrived":
                 cause = "timer"  # ARP, and what is too short
                 if values is not None:
-                    cause = Frame(len(self.arrived) + 1, now, data, values, layout.size, boots)
+                    cause = Frame(len(self.arrived) + 1, now, data, values, layout, boots)
                     self.arrived.append(cause)
                     self.frames.append(cause)
             elif values is not None:
-                self.sent.append(Frame(len(self.sent) + 1, now, data, values, layout.size, boots, cause))
+                self.sent.append(Frame(len(self.sent) + 1, now, data, values, layout, boots, cause))
                 self.frames.append(self.sent[-1])
                 if last is not None:
                     last.sent += 1

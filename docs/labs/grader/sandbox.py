@@ -156,6 +156,7 @@ class Sandbox:
         self.directory = tempfile.mkdtemp(prefix="xk-grade-")
         os.chmod(self.directory, 0o755)
         self.user = self._user()
+        self.tcp = None  # the program of a host that runs this project's TCP, once one is needed
         self.library = os.path.join(self.directory, "libxkernel.a")
         self.programs = os.path.join(self.directory, "libxkernel-programs.a")  # for journeys
         self.tree = os.path.join(self.directory, "tree")
@@ -284,9 +285,11 @@ class Sandbox:
         os.chmod(path, 0o755)
         return path
 
-    def compile(self, name, files):
-        """Compiles a lab's host of a student's files ({name: contents}). Returns (program, the compiler's words)."""
-        contents, said = self._gcc(files, f"{name}.c", [*FLAGS, f"-DLABHOST_LAB={name}", "-I/xk", "/xk/labhost.c", f"/student/{name}.c",
+    def compile(self, name, files, over_ip=False):
+        """Compiles a lab's host of a student's files ({name: contents}), or, without files, of a protocol of the library. Returns (program,
+        the compiler's words)."""
+        contents, said = self._gcc(files, f"{name}.c", [*FLAGS, f"-DLABHOST_LAB={name}", *(["-DLABHOST_OVER_IP"] if over_ip else []), "-I/xk",
+                                                        "/xk/labhost.c", *(f"/student/{one}" for one in files if one == f"{name}.c"),
                                                         "/libxkernel-programs.a", "/libxkernel.a"])
         return self._program(contents), said
 
@@ -318,6 +321,12 @@ class Sandbox:
         """words: "trace", "journey"."""
         return Process(self, program, budget, chance, boots, words)
 
+    def start_tcp(self, chance, *words):
+        """Starts a host of the grader's own, which runs this project's TCP (labhost.c): a peer, or another sender."""
+        if self.tcp is None:
+            self.tcp, _ = self.compile("tcp", {}, over_ip=True)
+        return Process(self, self.tcp, Budget().run(), chance, 1, words)
+
 
 def kill(process):
     """Ends a sandbox with all its processes: the kernel ends a process namespace with its first process."""
@@ -336,7 +345,7 @@ class Process:
         self.process = sandbox._start(command, stdin=theirs, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
         theirs.close()
         self.said = Limited(self.process.stderr, SAID_MAX)
-        self.kinds = {b"f", b"d", b"r", b"e", b"t", *(TOLD[word] for word in words)}
+        self.kinds = {b"f", b"d", b"r", b"e", b"t", *(TOLD[word] for word in words if word in TOLD)}
         self.budget, self.buffer, self.deadline = budget, bytearray(), 0
         self.journey = bytearray()  # lines, the last of which may be cut
 

@@ -15,7 +15,7 @@ US, MS, S = 1000, 1000 * 1000, 1000 * 1000 * 1000
 HOST = 2  # the student's: 10.77.0.2, 02:00:00:00:00:02
 PEER = 1
 BUFFERS = 4096  # of the host: labhost.c
-ETHERTYPE, ARP = 0x88B5, 0x0806  # IEEE 802's for local experiments
+ARP = 0x0806
 STEPS_MAX = 50000
 FRAME_MAX = 14 + 1500
 NEVER = (1 << 64) - 1
@@ -43,12 +43,21 @@ def short(data, most=24):
     return data[:most].hex() + ("..." if len(data) > most else "") + f" ({len(data)} bytes)"
 
 
+def arp_reply(frame):
+    """Returns the answer to an ARP query for a host of this network, or None."""
+    if len(frame) < 42 or frame[20:22] != b"\0\1" or frame[38:41] != address(0)[:3]:
+        return None
+    who, asked = frame[6:12], frame[41]
+    return who + link(asked) + struct.pack(">HHHBBH", ARP, 1, 0x0800, 6, 4, 2) + link(asked) + address(asked) + who + frame[28:32]
+
+
 class World:
     """start(chance, boots) returns a host: an object with step and close, as sandbox.Process. choices: the unusual ones of this run
-    (search.py); None: the check does not ask for any."""
+    (search.py); None: the check does not ask for any. start_tcp(chance, *words) returns a host that runs this project's TCP."""
 
-    def __init__(self, start, layout, seed, told=None, choices=None):
-        self.start, self.layout, self.random = start, layout, Draws(seed, "world")
+    def __init__(self, start, layout, seed, told=None, choices=None, start_tcp=None):
+        self.start, self.layout, self.seed, self.random = start, layout, seed, Draws(seed, "world")
+        self.start_tcp, self.others = start_tcp, []  # hosts to close at the end
         self.choices, self.opening = choices, False
         self.chance = Draws(seed, "host")  # apart, because the host sees these numbers
         self.told = told  # told(now, event, data): for --trace, --pcap, --journey and --questions
@@ -82,6 +91,8 @@ class World:
         self._tell("crashed", b"")
 
     def close(self):
+        for other in self.others:
+            other.close()
         if self.host is not None:
             self.host.close()
             self.host = None
@@ -173,18 +184,14 @@ class World:
         need(14 <= len(frame) <= FRAME_MAX, f"the host sent a frame of {len(frame)} bytes")
         peer, kind = frame[5], struct.unpack(">H", frame[12:14])[0]
         if kind == ARP:
-            if len(frame) >= 42 and frame[20:22] == b"\0\1" and frame[38:41] == address(0)[:3] and frame[41] != HOST:
-                self._answer_arp(frame[41])
-        elif kind == ETHERTYPE and frame[:6] == link(peer):
+            reply = arp_reply(frame)
+            if reply is not None and frame[41] != HOST:
+                self.at(self.now + US, lambda: self._arrive(reply))
+        elif kind == self.layout.ethertype and frame[:6] == link(peer):
             if self.hear is not None:
                 self.hear(peer, frame[14:])
             else:
                 self.sent.append((self.now, peer, frame[14:]))
-
-    def _answer_arp(self, peer):
-        reply = (link(HOST) + link(peer) + struct.pack(">HHHBBH", ARP, 1, 0x0800, 6, 4, 2) + link(peer) + address(peer)
-                 + link(HOST) + address(HOST))
-        self.at(self.now + US, lambda: self._arrive(reply))
 
     def _arrive(self, frame):
         self._tell("arrived" if self.host is not None else "down", frame)
@@ -194,7 +201,7 @@ class World:
 
     def frame(self, data, peer=PEER, delay=0):
         """The peer's frame arrives after `delay`, or now."""
-        frame = link(HOST) + link(peer) + struct.pack(">H", ETHERTYPE) + data
+        frame = link(HOST) + link(peer) + struct.pack(">H", self.layout.ethertype) + data
 
         def arrive():
             self.event(lambda: f"{self.layout.title(data)} arrives", lambda: self._arrive(frame))
@@ -204,11 +211,11 @@ class World:
         else:
             self.at(self.now + delay, arrive)
 
-    def open(self, peer=PEER):
+    def open(self, peer=PEER, port=b""):
         """The host's user opens a session to the peer, which may have to be asked for its link address. It has to succeed."""
         self.results.clear()
         self.opening = True
-        self._step([(b"O", address(peer))])
+        self._step([(b"O", address(peer) + port)])
         self.run_until(lambda: self.results, MS)
         self.opening = False
         need(self.results == [0], f"opening a session returned {self.results[0] if self.results else 'nothing'}")
