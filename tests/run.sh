@@ -135,12 +135,14 @@ judge_cunit() {
 # Running tests by process: lane, kind of verdict, name.
 declare -A running=()
 
-# Two lanes of tests run side by side, each with a process per core: programs that talk to each other and mostly wait, and
-# tests that mostly compute, so the cores stay busy. A finished lane leaves its place to the other.
+# Two lanes of tests run side by side: programs that talk to each other and mostly wait, and tests that mostly compute, one
+# process per core, so the cores stay busy. A finished lane leaves its place to the other. In each lane, the longest go first:
+# what waits at the end leaves cores idle.
 talking=()
 computing=()
 declare -A busy=([talking]=0 [computing]=0)
 cores=$(nproc)
+talking_most=$((cores + 1))
 
 # settle: waits for a running test and reports its verdict.
 settle() {
@@ -172,9 +174,9 @@ start_next() {
 # run_all: runs all queued tests and reports their verdicts.
 run_all() {
 	while [ $((${#talking[@]} + ${#computing[@]} + ${#running[@]})) -gt 0 ]; do
-		if [ ${#running[@]} -ge $((2 * cores)) ]; then
+		if [ ${#running[@]} -ge $((talking_most + cores)) ]; then
 			settle
-		elif [ ${#talking[@]} -gt 0 ] && { [ "${busy[talking]}" -lt "$cores" ] || [ ${#computing[@]} -eq 0 ]; }; then
+		elif [ ${#talking[@]} -gt 0 ] && { [ "${busy[talking]}" -lt "$talking_most" ] || [ ${#computing[@]} -eq 0 ]; }; then
 			start_next talking
 		elif [ ${#computing[@]} -gt 0 ]; then
 			start_next computing
@@ -189,6 +191,8 @@ begin() {
 	local words
 	printf -v words '%q ' "$@"
 	case $2 in
+	'system grade') talking=("$words" "${talking[@]}") ;;
+	*'test_paths_exhaustive' | *'test_siege' | 'swarm sanitized') computing=("$words" "${computing[@]}") ;;
 	experiments* | system* | docs | card | bench* | 'threads udptest' | *'test_dpdk'*) talking+=("$words") ;;
 	*) computing+=("$words") ;;
 	esac
@@ -234,12 +238,12 @@ cpp_check_as() {
 		-D__GNUC__=12 "$@"
 }
 
-# Static checks beyond gcc's: for release builds, and for debug builds of files that differ there or include a header of
-# their folder that does. tests/cppcheck.txt lists the exemptions and their reasons.
+# Static checks beyond gcc's: for release builds, and for debug builds of files that differ there. tests/cppcheck.txt lists the
+# exemptions and their reasons.
 cpp_check() {
 	cpp_check_as -UXK_DEBUG xkernel protocols platform graphs tools experiments docs || return
 	# shellcheck disable=SC2046 # a list of words
-	cpp_check_as -DXK_DEBUG xkernel platform $(grep -lrw XK_DEBUG --include='*.c' protocols graphs tools experiments docs)
+	cpp_check_as -DXK_DEBUG $(grep -lrwE 'XK_DEBUG|XK_IS_DEBUG' --include='*.c' xkernel protocols platform graphs tools experiments docs)
 }
 
 # The stack switch of the other architecture, for which CUnit is not installed: tests/cross/ has what test.h needs.
@@ -298,7 +302,6 @@ export PATH="$PWD/$python:$PATH"
 # Hosts of debug builds record here which of their counters were not zero; tests/counters.py reads it at the end.
 export XK_COUNTERS_FILE="$PWD/$logs/counters"
 
-# The longest tests begin first.
 check "experiments report" /usr/bin/python3 tests/experiments/test_report.py build
 check "experiments components" /usr/bin/python3 tests/experiments/test_components.py build
 check "experiments userlevel" /usr/bin/python3 tests/experiments/test_userlevel.py build

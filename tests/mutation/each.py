@@ -18,7 +18,7 @@ LIMIT_S = 600
 def scenarios_of(tree):
     """Returns the names of the tree's scenarios with the numbers of their mutants."""
     with open(os.path.join(tree, "tests/mutation/mutant_table.c"), encoding="utf-8") as file:
-        rows = re.findall(r'^\t\{ "(\w+)", ".*", \(const unsigned\[\]\)\{ (.*), 0 \} \},$', file.read(), re.M)
+        rows = re.findall(r'^\t\{ "(\w+)", ".*", \(const unsigned\[\]\)\{ (.*), 0 \}, \d+ \},$', file.read(), re.M)
     return [(name, numbers.split(", ")) for name, numbers in rows]
 
 

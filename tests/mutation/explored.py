@@ -74,7 +74,7 @@ class Scenario:
 
 def scenarios_of(tree):
     with open(os.path.join(tree, "tests/mutation/mutant_table.c"), encoding="utf-8") as file:
-        rows = re.findall(r'\{ "(\w+)", "([^"]*)", \(const unsigned\[\]\)\{ ([\d, ]+), 0 \} \}', file.read())
+        rows = re.findall(r'\{ "(\w+)", "([^"]*)", \(const unsigned\[\]\)\{ ([\d, ]+), 0 \}, \d+ \}', file.read())
     return [Scenario(name, files, [int(number) for number in numbers.split(",")]) for name, files, numbers in rows]
 
 

@@ -19,6 +19,7 @@ struct mutants_scenario {
 	const char *name;
 	const char *files;       /* separated by spaces */
 	const unsigned *numbers; /* ends with 0 */
+	unsigned seed;           /* of the network that is likely to reveal one; 0: unknown */
 };
 
 /* Ends with one without a name. */

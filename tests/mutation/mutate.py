@@ -297,13 +297,15 @@ class Refused(Exception):
 
 
 class Scenario:
-    """NAME | FILES | OPERATOR | CODE: mutants of files, by operator, whose code contains CODE."""
+    """NAME [SEED] | FILES | OPERATOR | CODE: mutants of files, by operator, whose code contains CODE."""
 
     def __init__(self, line, where):
         fields = [field.strip() for field in line.split("|", 3)]
-        if len(fields) != 4:
-            raise Refused(f"{where}: not NAME | FILES | OPERATOR | CODE: {line}")
-        self.where, self.name, self.files, self.operator = where, fields[0], fields[1].split(), fields[2]
+        name = re.fullmatch(r"(\w+)(?: (\d+))?", fields[0])
+        if len(fields) != 4 or name is None:
+            raise Refused(f"{where}: not NAME [SEED] | FILES | OPERATOR | CODE: {line}")
+        self.where, self.name, self.files, self.operator = where, name[1], fields[1].split(), fields[2]
+        self.seed = int(name[2] or 0)
         self.code = plain_code(fields[3])
         self.mutants = []
 
@@ -365,7 +367,7 @@ def table(mutants, scenarios):
     for scenario in scenarios:
         numbers = ", ".join(str(mutant.number) for mutant in scenario.mutants)
         names = " ".join(dict.fromkeys(os.path.basename(mutant.file) for mutant in scenario.mutants))
-        named += f"\t{{ {quoted(scenario.name)}, {quoted(names)}, (const unsigned[]){{ {numbers}, 0 }} }},\n"
+        named += f"\t{{ {quoted(scenario.name)}, {quoted(names)}, (const unsigned[]){{ {numbers}, 0 }}, {scenario.seed} }},\n"
     return f"""/* Made by mutate.py. */
 #include "tests/mutation/mutants.h"
 
@@ -377,7 +379,7 @@ const char *const mutants_table[] = {{
 }};
 
 const struct mutants_scenario mutants_scenarios[] = {{
-{named}	{{ NULL, NULL, NULL }},
+{named}	{{ NULL, NULL, NULL, 0 }},
 }};
 """
 
@@ -442,7 +444,7 @@ def main():
     parser.add_argument("command", choices=["list", "tree"])
     parser.add_argument("--root", default=".", help="root of the files")
     parser.add_argument("--out", default=".", help="root of the copy")
-    parser.add_argument("--scenarios", metavar="FILE", help="lines NAME | FILES | OPERATOR | CODE")
+    parser.add_argument("--scenarios", metavar="FILE", help="lines NAME [SEED] | FILES | OPERATOR | CODE")
     parser.add_argument("--sample", type=int, default=0, metavar="N", help="number of mutants, drawn among all")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--cc", default="cc", help="compiler and its options: mutants that it refuses are not drawn")

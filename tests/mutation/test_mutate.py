@@ -148,7 +148,8 @@ def check_scenarios(directory):
            "scenarios are chosen by name", printed(directory, "key_short"))
     expect("there is no mutant 'nobody'" in printed(directory, "nobody"), "an unknown name is refused")
     for what, line, said in (("a scenario without a mutant", "gone | f.c | delete | nobody", "there is no such mutant"),
-                             ("a malformed line", "gone | f.c", "not NAME | FILES | OPERATOR | CODE")):
+                             ("a malformed line", "gone | f.c", "not NAME [SEED] | FILES | OPERATOR | CODE"),
+                             ("a seed that is none", "gone first | f.c | delete | x", "not NAME [SEED] | FILES | OPERATOR | CODE")):
         write(scenarios, line + "\n")
         done = tree(directory, "--scenarios", scenarios)
         expect(done.returncode == 1 and said in done.stdout and ":1:" in done.stdout, what, done.stdout)

@@ -28,7 +28,7 @@
 enum {
 	SWARM_FAILURES_MAX = 10, /* then the batch ends */
 	SWARM_REAL_TIME = 30,    /* seconds of processor time; ten times as many in real time */
-	SWARM_MUTANT_TIME = 4,   /* the same for a mutant: some never end; six times the slowest seed's without one */
+	SWARM_MUTANT_TIME = 2,   /* the same for a mutant: some never end; three times the slowest seed's without one */
 	SWARM_BATCH = 200,       /* runs after which every kind of fault must have happened */
 };
 
@@ -334,22 +334,33 @@ swarm_concerns(const struct mutants_scenario *mutants, const struct plan_scenari
 	return true;
 }
 
-/* Runs each seed with each of the mutants until one is found. */
+/* Runs a seed with each of the mutants until one is found. Returns whether one was. */
+static bool
+swarm_run_mutants_of(struct swarm *swarm, const struct mutants_scenario *mutants, uint64_t seed)
+{
+	const struct plan_scenario *scenario = swarm->scenario;
+
+	if (scenario == NULL)
+		scenario = plan_of_seed(seed);
+	for (unsigned i = 0; mutants->numbers[i] != 0 && swarm_concerns(mutants, scenario); i++) {
+		xk_mutant = mutants->numbers[i];
+		swarm_run(swarm, seed, SWARM_MUTANT_TIME, false);
+		if (swarm->shared->failed)
+			return true;
+	}
+	return false;
+}
+
+/* Runs seeds, the likely one first, until a mutant is found. */
 static void
 swarm_run_mutants(struct swarm *swarm, const struct mutants_scenario *mutants)
 {
-	for (uint64_t seed = swarm->first; seed <= swarm->last; seed++) {
-		const struct plan_scenario *scenario = swarm->scenario;
+	uint64_t seed = swarm->first;
 
-		if (scenario == NULL)
-			scenario = plan_of_seed(seed);
-		for (unsigned i = 0; mutants->numbers[i] != 0 && swarm_concerns(mutants, scenario); i++) {
-			xk_mutant = mutants->numbers[i];
-			swarm_run(swarm, seed, SWARM_MUTANT_TIME, false);
-			if (swarm->shared->failed)
-				return;
-		}
-	}
+	if (mutants->seed != 0 && swarm_run_mutants_of(swarm, mutants, mutants->seed))
+		return;
+	while (seed <= swarm->last && !swarm_run_mutants_of(swarm, mutants, seed))
+		seed++;
 }
 
 /* Returns true if the seed fails without a mutant: its failure proves nothing then. */
