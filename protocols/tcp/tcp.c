@@ -1,7 +1,8 @@
 /*
  * tcp.c - reliable streams of bytes between ports, over IP.
  *
- * Spec:         RFC 9293, 1122 (4.2), 5681, 5961, 6298, 6528, 6582, 6675, 7323, 2018, 3042; 20-byte header and options
+ * Spec:         RFC 9293, 1122 (4.2), 5681, 5961, 6298, 6528, 6582, 6675, 7323, 8985, 2018, 3042; 20-byte header and
+ *               options
  * Participants: the top of each stack is a port, 1 to 65535; the rest is IP's. Opening needs the remote port; a missing
  *               local one is chosen from 49152 on. Enabling needs the local port, and no host.
  * Sessions:     one per connection. Open waits until the peer has answered: -ECONNREFUSED, -ETIMEDOUT. A stranger's SYN
@@ -17,7 +18,8 @@
  *               back.
  * Control:      tcp.h; XK_GET_MAX_PACKET (of a push), XK_GET_OPT_PACKET (of a segment), XK_GET_ROOM
  * Departures:   the least retransmission timeout is 200 ms (setting timeout_min; RFC 6298 says 1 s), as in Linux. The
- *               urgent pointer is ignored (counted): urgent bytes are delivered in the stream (RFC 6093).
+ *               tail of what is in flight is probed in recovery, too (RFC 8985, 7.2). The urgent pointer is ignored
+ *               (counted): urgent bytes are delivered in the stream (RFC 6093).
  * Not done:     ECN, Fast Open, offloads
  * Graph:        tcp -> ip
  */

@@ -2,6 +2,8 @@
  * tcp_connection.c - see tcp_private.h: a connection's states, what it keeps, and what is done once its lock is
  * released.
  */
+#include <stdlib.h>
+
 #include "protocols/tcp/tcp_private.h"
 #include "xkernel/path.h"
 #include "xkernel/trace.h"
@@ -100,7 +102,7 @@ tcp_drop_ready(struct tcp_connection *c)
 	c->ready_end = &c->ready;
 }
 
-/* Frees what is behind gaps, of either direction. The lock is held. */
+/* Frees what is known of gaps, in either direction. The lock is held. */
 static void
 connection_drop_gaps(struct tcp_connection *c)
 {
@@ -108,6 +110,8 @@ connection_drop_gaps(struct tcp_connection *c)
 		xk_msg_free(tcp_gaps_take(&c->gaps, c->gaps->range[c->gaps->count - 1].end - 1));
 	tcp_count_gaps(c);
 	tcp_gaps_take(&c->sacked, c->snd_max);
+	free(c->resent);
+	c->resent = NULL;
 }
 
 void
@@ -171,7 +175,7 @@ tcp_establish(struct tcp_connection *c, uint32_t acknowledged)
 	c->state = TCP_ESTABLISHED;
 	c->is_open = true;
 	c->snd_una = acknowledged;
-	c->recover = acknowledged;
+	c->recover = c->lost_end = acknowledged;
 	c->congestion->begin(c);
 	if (c->retry.tries > 0 && c->round_trip.us.mean == 0) /* a SYN was lost: 3 s instead of 1 s (RFC 6298, 5.7) */
 		timeout_ns = 3 * timeouts->first_ns;
@@ -199,6 +203,11 @@ connection_next_ns(const struct tcp_connection *c)
 
 	if (c->state == TCP_ENDED)
 		return XK_NEVER;
+	if (c->sacked != NULL || c->resent != NULL) {
+		uint64_t lost_ns = tcp_recovery_due_ns(c);
+
+		next_ns = lost_ns < next_ns ? lost_ns : next_ns;
+	}
 	next_ns = c->ack_due_ns < next_ns ? c->ack_due_ns : next_ns;
 	return c->idle_due_ns < next_ns ? c->idle_due_ns : next_ns;
 }

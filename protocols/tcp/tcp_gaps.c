@@ -27,8 +27,10 @@ gaps_insert(struct tcp_gaps *gaps, unsigned index, struct tcp_range range, struc
 		return false;
 	memmove(&gaps->range[index + 1], &gaps->range[index], rest * sizeof(gaps->range[0]));
 	memmove(&gaps->m[index + 1], &gaps->m[index], rest * sizeof(gaps->m[0]));
+	memmove(&gaps->since_ns[index + 1], &gaps->since_ns[index], rest * sizeof(gaps->since_ns[0]));
 	gaps->range[index] = range;
 	gaps->m[index] = m;
+	gaps->since_ns[index] = 0;
 	gaps->count++;
 	gaps->buffers += xk_msg_buffers(m);
 	return true;
@@ -44,6 +46,7 @@ gaps_remove(struct tcp_gaps *gaps, unsigned index)
 	gaps->buffers -= xk_msg_buffers(m);
 	memmove(&gaps->range[index], &gaps->range[index + 1], rest * sizeof(gaps->range[0]));
 	memmove(&gaps->m[index], &gaps->m[index + 1], rest * sizeof(gaps->m[0]));
+	memmove(&gaps->since_ns[index], &gaps->since_ns[index + 1], rest * sizeof(gaps->since_ns[0]));
 	return m;
 }
 

@@ -15,11 +15,14 @@ static void
 input_measure(struct tcp_connection *c, const struct tcp_segment *segment, uint64_t now_ns)
 {
 	const struct xk_timeouts *timeouts = &tcp_of(c)->timeouts;
-	uint64_t stamp_ns = UINT64_C(1000000) * (tcp_now_stamp(c, now_ns) - segment->options.echo);
+	uint64_t stamp_ns = UINT64_C(1000000) * (tcp_now_stamp(c, now_ns) - segment->options.echo), trip_ns;
 
 	if (c->times && !tcp_before(segment->acknowledgement, c->timed_end)) {
 		c->times = false;
-		xk_round_trip_measure(&c->round_trip, timeouts, now_ns > c->timed_ns ? now_ns - c->timed_ns : 0);
+		trip_ns = now_ns > c->timed_ns ? now_ns - c->timed_ns : 0;
+		if (c->min_trip_us == 0 || trip_ns / 1000 < c->min_trip_us)
+			c->min_trip_us = trip_ns < 1000 ? 1 : (uint32_t)(trip_ns / 1000);
+		xk_round_trip_measure(&c->round_trip, timeouts, trip_ns);
 	} else if (c->stamps && segment->options.has_stamp && c->round_trip.timeout_ns > timeouts->min_ns &&
 		   c->sent_ns + stamp_ns <= now_ns + UINT64_C(1000000)) {
 		xk_round_trip_measure(&c->round_trip, timeouts, stamp_ns);
@@ -54,7 +57,7 @@ input_end_probes(struct tcp_connection *c, uint64_t now_ns)
 	if (c->snd_una == c->snd_max)
 		c->retry.due_ns = XK_NEVER;
 	else
-		xk_retry_begin(&c->retry, c->round_trip.timeout_ns, now_ns);
+		tcp_recovery_begin_timer(c, now_ns);
 }
 
 /* Takes an acknowledgement that is acceptable. */
@@ -62,7 +65,7 @@ static void
 input_acknowledge(struct tcp_connection *c, const struct tcp_segment *segment, uint64_t now_ns)
 {
 	uint32_t acked = segment->acknowledgement - c->snd_una, window = c->snd_wnd;
-	bool is_news = tcp_recovery_sacked(c, segment), is_duplicate;
+	bool is_news = tcp_recovery_sacked(c, segment, now_ns), is_duplicate;
 
 	input_take_window(c, segment);
 	is_duplicate =
@@ -75,11 +78,11 @@ input_acknowledge(struct tcp_connection *c, const struct tcp_segment *segment, u
 		tcp_queue_acked(c, c->snd_una);
 		c->retry.due_ns = XK_NEVER;
 		if (c->snd_una != c->snd_max || c->probes)
-			xk_retry_begin(&c->retry, c->round_trip.timeout_ns, now_ns);
+			tcp_recovery_begin_timer(c, now_ns);
 	} else if (c->probes) {
 		c->retry.begun_ns = now_ns; /* a peer that answers is not given up, whatever its window */
 	}
-	tcp_recovery_acked(c, acked, is_duplicate);
+	tcp_recovery_acked(c, acked, is_duplicate, now_ns);
 	input_end_probes(c, now_ns);
 	if (acked > 0 && c->ends && c->snd_una == c->snd_end + 1)
 		tcp_move(c, TCP_FIN_ACKED);

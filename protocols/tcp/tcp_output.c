@@ -216,7 +216,7 @@ output_data(struct tcp_connection *c, uint32_t sequence, uint32_t len, bool with
 	struct xk_msg *m = len == 0 ? NULL : output_payload(c, sequence, len);
 
 	if (c->retry.due_ns == XK_NEVER || c->snd_una == c->snd_max)
-		xk_retry_begin(&c->retry, c->round_trip.timeout_ns, now_ns);
+		tcp_recovery_begin_timer(c, now_ns);
 	if (len > 0 && m == NULL)
 		return NULL;
 	m = output_segment(c, m, sequence, flags, now_ns);
@@ -226,6 +226,7 @@ output_data(struct tcp_connection *c, uint32_t sequence, uint32_t len, bool with
 		xk_count(c->session.protocol, TCP_RETRANSMITTED);
 		c->retransmitted++;
 		c->times = false; /* Karn: the acknowledgement may be of either */
+		tcp_recovery_resent(c, (struct tcp_range){ sequence, end }, now_ns);
 	} else if (!c->times && (!c->probes || c->snd_wnd > 0)) {
 		c->times = true;
 		c->timed_end = end;
@@ -233,6 +234,35 @@ output_data(struct tcp_connection *c, uint32_t sequence, uint32_t len, bool with
 	}
 	c->snd_max = tcp_later(c->snd_max, end);
 	c->sent_ns = now_ns;
+	tcp_recovery_tail(c, now_ns);
+	return m;
+}
+
+/* Sends a probe of the tail: new bytes, in spite of the congestion window, or the last ones again (RFC 8985, 7.3). */
+static struct xk_msg *
+output_tail(struct tcp_connection *c, uint64_t now_ns)
+{
+	uint32_t most = output_longest(c), flight = tcp_in_flight(c), sequence = c->snd_max, len = 0;
+	bool is_new = c->snd_nxt == c->snd_max && tcp_before(c->snd_max, c->snd_end) && flight < c->snd_wnd, with_fin;
+	struct xk_msg *m;
+
+	if (is_new) {
+		len = c->snd_end - c->snd_max < c->snd_wnd - flight ? c->snd_end - c->snd_max : c->snd_wnd - flight;
+		with_fin = false;
+	} else {
+		with_fin = c->ends && c->snd_max == c->snd_end + 1;
+		len = flight - with_fin;
+	}
+	len = len < most ? len : most;
+	sequence -= is_new ? 0 : len + with_fin;
+	c->awaits_tail = true; /* no other probe follows it */
+	c->resent_tail = !is_new;
+	c->tail_end = sequence + len + with_fin;
+	m = output_data(c, sequence, len, with_fin, now_ns);
+	c->snd_nxt = is_new ? c->snd_max : c->snd_nxt;
+	c->awaits_tail = m != NULL;
+	if (m != NULL)
+		xk_count(c->session.protocol, TCP_TAIL_PROBES);
 	return m;
 }
 
@@ -351,21 +381,22 @@ tcp_output(struct tcp_connection *c, uint64_t now_ns)
 			m = output_data(c, c->snd_una, output_forced(c), c->snd_una == c->snd_end, now_ns);
 			c->snd_nxt = tcp_later(c->snd_nxt, c->snd_una);
 		}
+		if (c->probes_tail) {
+			c->probes_tail = false;
+			m = output_tail(c, now_ns);
+		}
 		if (m == NULL && tcp_recovery_resend(c, &again)) {
 			uint32_t len = again.end - again.begin, most = output_longest(c);
 			bool with_fin = c->ends && again.end - 1 == c->snd_end && len - 1 <= most;
 
 			len = len - with_fin < most ? len - with_fin : most;
-			again.end = again.begin + len + with_fin;
 			m = output_data(c, again.begin, len, with_fin, now_ns);
-			if (m != NULL)
-				tcp_recovery_resent(c, &again);
 		}
 		if (m == NULL && !c->probes)
 			m = output_next_data(c, now_ns);
 		if (m == NULL && output_is_stuck(c)) {
 			c->probes = true;
-			xk_retry_begin(&c->retry, c->round_trip.timeout_ns, now_ns);
+			tcp_recovery_begin_timer(c, now_ns);
 		}
 	}
 	if (m == NULL && c->asks) { /* wholly old, so the peer acknowledges (RFC 1122, 4.2.3.6) */

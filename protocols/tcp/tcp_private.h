@@ -6,7 +6,7 @@
  * tcp_input.c      a segment's arrival (RFC 9293, 3.10.7): judges, changes the connection, never sends
  * tcp_output.c     the only part that sends
  * tcp_timer.c      what happens when nothing arrives
- * tcp_recovery.c   what is lost, and how much may be sent (RFC 5681, 6582, 6675)
+ * tcp_recovery.c   what is lost, and how much may be sent (RFC 5681, 6582, 6675, 8985)
  * tcp_options.c    options of headers (RFC 9293, 7323, 2018)
  * tcp_gaps.c       ranges behind gaps
  * tcp_strangers.c  segments without a connection: opening ones, and those that come after the end
@@ -76,6 +76,8 @@ XK_DROPS(tcp, TCP_DROPS);
 	C(TCP_TIMED_OUT, "timed_out")         /* connections given up */                                               \
 	C(TCP_RETRANSMITTED, "retransmitted") /* segments */                                                           \
 	C(TCP_RECOVERED, "recoveries")        /* fast ones */                                                          \
+	C(TCP_LOST_AGAIN, "lost_again")       /* retransmissions that were found lost before a timeout */              \
+	C(TCP_TAIL_PROBES, "tail_probes")                                                                              \
 	C(TCP_TIMEOUTS, "timeouts")                                                                                    \
 	C(TCP_PROBES, "probes") /* of closed windows, and of silent peers */                                           \
 	C(TCP_ACKS_DELAYED, "acks_delayed")                                                                            \
@@ -94,8 +96,9 @@ enum {
 	TCP_MSS_DEFAULT = 536, /* of a peer that names none (RFC 9293, 3.7.1) */
 	TCP_MSS_MIN = 64,      /* less would make acknowledgements and headers the most of what is sent */
 	TCP_SCALE_MAX = 14,
-	TCP_SACKS = 4,  /* ranges in a header */
-	TCP_RANGES = 32 /* at most so many gaps are remembered, in each direction */
+	TCP_SACKS = 4,   /* ranges in a header */
+	TCP_RANGES = 32, /* at most so many gaps are remembered, in each direction */
+	TCP_RESENT = 64  /* and so many segments that were sent again and are on their way */
 };
 
 /* How long a time stamp can be compared: less than half of the time in which milliseconds wrap (RFC 7323, 5.5). */
@@ -193,7 +196,23 @@ extern const struct tcp_congestion tcp_reno;
 struct tcp_gaps {
 	unsigned count, buffers;
 	struct tcp_range range[TCP_RANGES];
-	struct xk_msg *m[TCP_RANGES]; /* of received ranges: their bytes */
+	struct xk_msg *m[TCP_RANGES];  /* of received ranges: their bytes */
+	uint64_t since_ns[TCP_RANGES]; /* of what the peer has: when something behind the gap before it came first */
+};
+
+/* A segment that was sent again and has not been acknowledged, and is not lost, as far as this end knows. */
+struct tcp_again {
+	struct tcp_range range;
+	uint32_t next;         /* snd_max when it was sent: what begins there was sent later */
+	bool is_answered;      /* its loss is counted with one before */
+	uint64_t sent_ns;      /* the last time */
+	uint64_t overtaken_ns; /* when something that was sent later was known to have come; XK_NEVER: not yet */
+};
+
+/* In the order in which they were sent. */
+struct tcp_resent {
+	unsigned count;
+	struct tcp_again again[TCP_RESENT];
 };
 
 struct tcp_connection {
@@ -210,30 +229,39 @@ struct tcp_connection {
 	uint8_t state; /* enum tcp_state */
 	uint8_t snd_scale, rcv_scale;
 	uint8_t duplicates; /* acknowledgements in a row that acknowledge nothing new */
-	bool scales, sacks, stamps;
-	bool eager;     /* small messages do not wait */
-	bool ends;      /* a FIN follows the last byte */
-	bool resends;   /* the first unacknowledged segment is sent next */
-	bool probes;    /* the peer's window is closed */
-	bool times;     /* timed_end is valid */
-	bool has_fin;   /* the peer's FIN has come, at fin_at */
-	bool delivers;  /* a shepherd hands messages up */
-	bool is_done;   /* close_done was called, or must not be */
-	bool is_open;   /* has been established */
-	bool is_closed; /* the hlp has closed it */
-	bool lingers;   /* a reference is the connection's own, until it has ended */
-	bool refuses;   /* the segment at hand is answered by a RST of its own */
-	bool has_room;  /* the hlp is to be told of room */
+	bool scales : 1, sacks : 1, stamps : 1;
+	bool eager : 1;       /* small messages do not wait */
+	bool ends : 1;        /* a FIN follows the last byte */
+	bool resends : 1;     /* the first unacknowledged segment is sent next */
+	bool restarts : 1;    /* it recovers from a timeout */
+	bool probes : 1;      /* the peer's window is closed */
+	bool times : 1;       /* timed_end is valid */
+	bool has_fin : 1;     /* the peer's FIN has come, at fin_at */
+	bool delivers : 1;    /* a shepherd hands messages up */
+	bool is_done : 1;     /* close_done was called, or must not be */
+	bool is_open : 1;     /* has been established */
+	bool is_closed : 1;   /* the hlp has closed it */
+	bool lingers : 1;     /* a reference is the connection's own, until it has ended */
+	bool refuses : 1;     /* the segment at hand is answered by a RST of its own */
+	bool has_room : 1;    /* the hlp is to be told of room */
+	bool reorders : 1;    /* the network was seen to */
+	bool widened : 1;     /* reorder_quarters was, since recovery began */
+	bool tails : 1;       /* retry.due_ns is when the tail of what is in flight is probed (RFC 8985, 7) */
+	bool awaits_tail : 1; /* such a probe is on its way, and ends at tail_end */
+	bool resent_tail : 1; /* it has no new bytes */
 	union {
 		struct {
-			bool recovers : 1; /* fast recovery */
-			bool forces : 1;   /* the timer sends a byte, whatever the window */
-			bool acks : 1;     /* an acknowledgement is sent next */
-			bool asks : 1;     /* a keep-alive probe is sent next */
-			bool resets : 1;   /* a RST is sent next */
+			bool recovers : 1;    /* from losses: fast recovery or, with SACK, after a timeout */
+			bool forces : 1;      /* the timer sends a byte, whatever the window */
+			bool acks : 1;        /* an acknowledgement is sent next */
+			bool asks : 1;        /* a keep-alive probe is sent next */
+			bool resets : 1;      /* a RST is sent next */
+			bool probes_tail : 1; /* a probe of the tail is */
 		};
 		uint8_t sends; /* not 0: one of these */
 	};
+	uint8_t reorder_quarters; /* of min_trip_us, beyond one: a segment may be late by so much (RFC 8985, 6.2) */
+	uint8_t reorder_persists; /* recoveries after which that is none again */
 
 	/* receiving */
 	uint32_t rcv_nxt, rcv_edge; /* rcv_edge: the right edge of the window that the peer knows */
@@ -244,7 +272,10 @@ struct tcp_connection {
 	uint32_t unacked; /* bytes received since the last acknowledgement */
 	uint32_t newest;  /* where the range behind gaps begins that has changed last */
 
-	uint32_t iss, irs, recover, high_resent, timed_end;
+	uint32_t iss, irs, recover, timed_end;
+	uint32_t lost_end; /* whatever was sent before, and the peer does not have, is lost */
+	uint32_t tail_end;
+	uint32_t min_trip_us; /* of segments that were sent once */
 	uint32_t stamp_offset;
 
 	struct xk_msg *queue, **queue_end;  /* pushed messages, until they are acknowledged, by link */
@@ -252,6 +283,7 @@ struct tcp_connection {
 	uint32_t queue_begin, cursor_begin; /* sequence number of their first bytes */
 	struct xk_msg *ready, **ready_end;  /* received in order, to be handed up, by link */
 	struct tcp_gaps *sacked, *gaps;     /* what the peer has behind gaps, and what this end has; NULL: nothing */
+	struct tcp_resent *resent;          /* NULL: nothing */
 	uint32_t queue_kept, gaps_kept;     /* buffers of these (xk_keep) */
 
 	struct xk_alarm alarm;
@@ -394,10 +426,22 @@ xk_alarm_handler tcp_expire;
 /* ---- tcp_recovery.c; the lock is held ---- */
 
 /* Handles an acknowledgement of new bytes, or of none. */
-void tcp_recovery_acked(struct tcp_connection *c, uint32_t acked, bool is_duplicate);
+void tcp_recovery_acked(struct tcp_connection *c, uint32_t acked, bool is_duplicate, uint64_t now_ns);
 
-/* Notes what the peer has behind gaps. Returns whether that was news. */
-bool tcp_recovery_sacked(struct tcp_connection *c, const struct tcp_segment *segment);
+/* Notes what the peer has behind gaps, before snd_una is changed. Returns whether that was news. */
+bool tcp_recovery_sacked(struct tcp_connection *c, const struct tcp_segment *segment, uint64_t now_ns);
+
+/* Returns when tcp_recovery_judge is due: something is lost by then if it has not come. */
+uint64_t tcp_recovery_due_ns(const struct tcp_connection *c);
+
+/* Finds out what is lost by now, and begins fast recovery if something is. */
+void tcp_recovery_judge(struct tcp_connection *c, uint64_t now_ns);
+
+/* Begins the timer of the oldest byte in flight. */
+void tcp_recovery_begin_timer(struct tcp_connection *c, uint64_t now_ns);
+
+/* Lets the timer expire earlier, for a probe of the tail, if one may be sent before the timeout. */
+void tcp_recovery_tail(struct tcp_connection *c, uint64_t now_ns);
 
 /* Handles a retransmission timeout. */
 void tcp_recovery_timed_out(struct tcp_connection *c);
@@ -406,7 +450,7 @@ void tcp_recovery_timed_out(struct tcp_connection *c);
 bool tcp_recovery_resend(const struct tcp_connection *c, struct tcp_range *range);
 
 /* Notes that it was sent. */
-void tcp_recovery_resent(struct tcp_connection *c, const struct tcp_range *range);
+void tcp_recovery_resent(struct tcp_connection *c, struct tcp_range range, uint64_t now_ns);
 
 /* Nothing was sent for longer than a timeout: what may be sent at once is as little as at the beginning. */
 void tcp_recovery_rested(struct tcp_connection *c);

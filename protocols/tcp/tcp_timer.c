@@ -9,6 +9,12 @@ timer_retransmit(struct tcp_connection *c, uint64_t now_ns)
 	bool opens = c->state == TCP_SYN_SENT || c->state == TCP_SYN_RECEIVED;
 	uint64_t patience_ns = opens ? tcp->open_patience_ns : tcp->patience_ns;
 
+	if (c->tails) { /* in place of the timeout, which is due later */
+		c->tails = false;
+		c->probes_tail = c->snd_una != c->snd_max && c->snd_wnd > 0;
+		c->retry.due_ns = (c->probes_tail ? now_ns : c->retry.begun_ns) + c->retry.timeout_ns;
+		return;
+	}
 	if (now_ns - c->retry.begun_ns >= patience_ns) {
 		xk_count(&tcp->protocol, TCP_TIMED_OUT);
 		tcp_end(c, -ETIMEDOUT);
@@ -59,6 +65,8 @@ tcp_expire(struct xk_alarm *alarm, uint64_t now_ns)
 {
 	struct tcp_connection *c = xk_container_of(alarm, struct tcp_connection, alarm);
 
+	if (c->state != TCP_ENDED && now_ns >= tcp_recovery_due_ns(c))
+		tcp_recovery_judge(c, now_ns);
 	if (c->state != TCP_ENDED && now_ns >= c->retry.due_ns)
 		timer_retransmit(c, now_ns);
 	if (c->state != TCP_ENDED && now_ns >= c->ack_due_ns) {
