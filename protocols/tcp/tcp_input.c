@@ -20,8 +20,8 @@ input_measure(struct tcp_connection *c, const struct tcp_segment *segment, uint6
 	if (c->times && !tcp_before(segment->acknowledgement, c->timed_end)) {
 		c->times = false;
 		trip_ns = now_ns > c->timed_ns ? now_ns - c->timed_ns : 0;
-		if (c->min_trip_us == 0 || trip_ns / 1000 < c->min_trip_us)
-			c->min_trip_us = trip_ns < 1000 ? 1 : (uint32_t)(trip_ns / 1000);
+		if (trip_ns >= 1000 && (c->min_trip_us == 0 || trip_ns / 1000 < c->min_trip_us))
+			c->min_trip_us = (uint32_t)(trip_ns / 1000);
 		xk_round_trip_measure(&c->round_trip, timeouts, trip_ns);
 	} else if (c->stamps && segment->options.has_stamp && c->round_trip.timeout_ns > timeouts->min_ns &&
 		   c->sent_ns + stamp_ns <= now_ns + UINT64_C(1000000)) {
@@ -437,7 +437,7 @@ input_any(struct tcp_connection *c, struct xk_session *lls, struct tcp_segment *
 	bool refuses;
 
 	if (c->state == TCP_ENDED) {
-		xk_unlock(&c->lock);
+		tcp_finish(c, is_last); /* a segment before it in the burst may have ended c, and left bytes to be handed up */
 		input_ended(c, lls, segment, m);
 		return;
 	}

@@ -254,7 +254,7 @@ recovery_lateness_ns(const struct tcp_connection *c)
 	if (!c->reorders &&
 	    (c->recovers || c->duplicates >= TCP_DUPLICATES || recovery_sacked(c) > (TCP_DUPLICATES - 1) * c->mss))
 		return 0;
-	if (c->round_trip.us.mean == 0) /* no round trip is measured yet */
+	if (c->min_trip_us == 0) /* no round trip is measured yet */
 		return TCP_DELAY_NS;
 	return 250 * (quarters * c->min_trip_us < 4 * (uint64_t)c->round_trip.us.mean
 			      ? quarters * c->min_trip_us
@@ -381,7 +381,7 @@ tcp_recovery_acked(struct tcp_connection *c, uint32_t acked, bool is_duplicate, 
 		c->duplicates = 0;
 		tcp_gaps_take(&c->sacked, c->snd_una);
 		c->lost_end = tcp_later(c->lost_end, c->snd_una);
-		if (c->awaits_tail && tcp_before(c->tail_end, c->snd_una)) { /* RFC 8985, 7.4.2 */
+		if (c->awaits_tail && !tcp_before(c->snd_una, c->tail_end + c->resent_tail)) { /* RFC 8985, 7.4.2 */
 			c->awaits_tail = false;
 			if (c->resent_tail && !c->recovers)
 				recovery_slow_down(c);
