@@ -437,7 +437,7 @@ input_any(struct tcp_connection *c, struct xk_session *lls, struct tcp_segment *
 	bool refuses;
 
 	if (c->state == TCP_ENDED) {
-		tcp_finish(c, is_last); /* a segment before it in the burst may have ended c, and left bytes to be handed up */
+		tcp_finish(c, is_last); /* a segment before it in the burst has ended c, and may have left bytes */
 		input_ended(c, lls, segment, m);
 		return;
 	}
