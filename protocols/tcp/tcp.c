@@ -38,7 +38,7 @@ tcp_push(struct xk_session *session, struct xk_msg *m)
 {
 	struct tcp_connection *c = (struct tcp_connection *)session;
 	struct tcp *tcp = tcp_of(c);
-	uint32_t len = (uint32_t)xk_msg_len(m), buffers = xk_msg_buffers(m);
+	uint32_t len = (uint32_t)xk_msg_len(m);
 	unsigned why = TCP_CLOSED;
 	int err;
 
@@ -51,7 +51,7 @@ tcp_push(struct xk_session *session, struct xk_msg *m)
 	if (err == 0 && c->ends) { /* meanwhile */
 		xk_room_give(&c->room, len);
 		err = -EPIPE;
-	} else if (err == 0 && xk_keep_room(&tcp->protocol) < (buffers < c->queue_kept ? c->queue_kept : buffers)) {
+	} else if (err == 0 && !xk_share_take(c->share, xk_msg_buffers(m))) {
 		xk_room_give(&c->room, len);
 		why = XK_DROP_NO_BUFFER;
 		err = -ENOBUFS;
@@ -68,14 +68,35 @@ tcp_push(struct xk_session *session, struct xk_msg *m)
 	c->queue_end = &m->link;
 	if (c->queue == m)
 		c->queue_begin = c->snd_end;
-	c->queue_kept += buffers;
-	xk_keep(&tcp->protocol, buffers);
 	c->snd_end += len;
 	tcp_finish(c, false);
 	return 0;
 }
 
 /* ---- opening ---- */
+
+/* Joins the peer's shares, and takes a place if the peer opens the connection. Returns 0 or -errno. */
+static int
+tcp_join(struct tcp_connection *c, bool is_accepted)
+{
+	struct tcp *tcp = tcp_of(c);
+	const struct xk_key peer = { xk_peer_address(c->session.lls), 0 };
+
+	c->share = xk_shares_join(&tcp->shares, &peer, 1);
+	if (c->share == NULL)
+		return -ENOMEM;
+	if (!is_accepted)
+		return 0;
+	c->place = xk_shares_join(&tcp->places, &peer, 1);
+	if (c->place == NULL)
+		return -ENOMEM;
+	if (xk_share_take(c->place, 1))
+		return 0;
+	xk_shares_leave(&tcp->places, c->place);
+	c->place = NULL;
+	xk_count(&tcp->protocol, TCP_TOO_MANY);
+	return -ENOBUFS;
+}
 
 /* how: struct tcp_how, or a header without flags: a connection that is being opened. */
 static int
@@ -99,7 +120,6 @@ tcp_setup(struct xk_session *session, const void *how)
 	xk_lock_init(&c->lock, self);
 	xk_alarm_init(&c->alarm, session, &c->lock, tcp_expire);
 	xk_room_init(&c->room, self, tcp->send_max);
-	xk_semaphore_init(&c->opened, self, 0);
 	xk_round_trip_init(&c->round_trip, &tcp->timeouts);
 	c->congestion = &tcp_reno;
 	c->queue_end = &c->queue;
@@ -129,26 +149,31 @@ tcp_setup(struct xk_session *session, const void *how)
 		c->retry.tries = accepted->tries;
 		tcp_establish(c, c->iss + 1);
 	}
-	return 0;
+	return tcp_join(c, accepted != NULL);
 }
 
 /* Waits until the peer has answered. Returns 0, or what ended the connection. */
 static int
 tcp_await_peer(struct tcp_connection *c)
 {
+	struct xk_semaphore opened;
 	bool waits;
 	int err;
 
+	xk_semaphore_init(&opened, c->session.protocol, 0);
 	xk_lock(&c->lock);
+	c->opened = &opened;
 	tcp_finish(c, false); /* sends the SYN */
 	do {
-		err = xk_semaphore_wait(&c->opened, XK_UNTIL_SIGNALLED); /* the timer ends it */
+		err = xk_semaphore_wait(&opened, XK_UNTIL_SIGNALLED); /* the timer ends it */
 		xk_lock(&c->lock);
 		waits = err == 0 && (c->state == TCP_SYN_SENT || c->state == TCP_SYN_RECEIVED);
 		if (err == 0 && c->state == TCP_ENDED && !c->is_open)
 			err = c->error;
 		else if (err != 0)
 			tcp_end(c, err); /* the host stops */
+		if (!waits)
+			c->opened = NULL;
 		xk_unlock(&c->lock);
 	} while (waits);
 	return err;
@@ -249,6 +274,10 @@ tcp_close(struct xk_session *session)
 	xk_unlock(&c->lock);
 	if (m != NULL)
 		xk_push(session->lls, m);
+	if (c->place != NULL)
+		xk_share_give(c->place, 1);
+	xk_shares_leave(&tcp_of(c)->places, c->place);
+	xk_shares_leave(&tcp_of(c)->shares, c->share);
 }
 
 /* ---- control ---- */
@@ -370,9 +399,21 @@ tcp_init(struct xk_protocol *self)
 		tcp->scale++;
 	if (tcp->timeouts.max_ns < tcp->timeouts.first_ns || tcp->timeouts.max_ns < tcp->timeouts.min_ns)
 		return -EINVAL;
+	err = xk_shares_init(&tcp->shares, self, UINT32_MAX / 2); /* bounded by what the host's protocols may keep */
+	if (err != 0)
+		return err;
+	err = xk_shares_init(&tcp->places, self, (uint32_t)tcp->connections_max);
+	if (err != 0)
+		goto fail;
+	tcp->places.all.keeper = NULL; /* connections are no buffers */
 	err = tcp_strangers_init(tcp);
-	if (err == 0)
-		err = xk_ports_init(self, XK_PORTS_FIRST, XK_PORTS_LAST, xk_random(self));
+	if (err != 0)
+		goto fail_places;
+	return xk_ports_init(self, XK_PORTS_FIRST, XK_PORTS_LAST, xk_random(self));
+fail_places:
+	xk_shares_fini(&tcp->places);
+fail:
+	xk_shares_fini(&tcp->shares);
 	return err;
 }
 
@@ -399,6 +440,8 @@ tcp_fini(struct xk_protocol *self)
 {
 	xk_map_for_each(&self->table.sessions, tcp_forget, NULL);
 	tcp_strangers_fini((struct tcp *)self);
+	xk_shares_fini(&((struct tcp *)self)->places);
+	xk_shares_fini(&((struct tcp *)self)->shares);
 }
 
 static void
@@ -416,10 +459,14 @@ static const char *
 tcp_session_promise(struct xk_session *session, bool at_rest)
 {
 	const struct tcp_connection *c = (const struct tcp_connection *)session;
-	uint32_t begin = c->queue_begin;
+	uint32_t begin = c->queue_begin, buffers = c->gaps_kept;
 
-	for (const struct xk_msg *m = c->queue; m != NULL; m = m->link)
+	for (const struct xk_msg *m = c->queue; m != NULL; m = m->link) {
 		begin += (uint32_t)xk_msg_len(m);
+		buffers += xk_msg_buffers(m);
+	}
+	if (buffers > 0 && buffers > xk_share_held(c->share))
+		return "a message's buffers are not counted in its host's share";
 	if (c->queue != NULL && begin != c->snd_end)
 		return "the queue does not end where the stream does";
 	if (c->state != TCP_ENDED && (tcp_before(c->snd_nxt, c->snd_una) || tcp_before(c->snd_max, c->snd_nxt)))
@@ -492,6 +539,9 @@ static const struct xk_setting tcp_settings[] = {
 		   .initial = "256", .max = 65536),
 	XK_SETTING(UINT, struct tcp, waiting_max, "waiting", "closed connections whose ends are kept",
 		   .initial = "4096", .min = 1, .max = 1 << 20),
+	XK_SETTING(UINT, struct tcp, connections_max, "connections",
+		   "that peers have opened; one peer leaves half for others", .initial = "256k", .min = 1,
+		   .max = 1 << 30),
 	XK_SETTING(UINT, struct tcp, synack_retries, "synack_retries", "repetitions of the answer to a stranger's open",
 		   .initial = "2", .max = 16),
 	XK_SETTING(UINT, struct tcp, challenges_max, "challenges",

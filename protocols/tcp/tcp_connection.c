@@ -68,8 +68,7 @@ tcp_queue_acked(struct tcp_connection *c, uint32_t sequence)
 		c->queue_end = &c->queue;
 	if (freed == 0)
 		return;
-	c->queue_kept -= buffers;
-	xk_unkeep(c->session.protocol, buffers);
+	xk_share_give(c->share, buffers);
 	c->has_room |= xk_room_give(&c->room, freed);
 }
 
@@ -81,10 +80,8 @@ tcp_count_gaps(struct tcp_connection *c)
 	for (unsigned i = 0; c->gaps != NULL && i < c->gaps->count; i++)
 		bytes += c->gaps->range[i].end - c->gaps->range[i].begin;
 	c->gap_bytes = bytes;
-	if (buffers > c->gaps_kept)
-		xk_keep(c->session.protocol, buffers - c->gaps_kept);
-	else if (buffers < c->gaps_kept)
-		xk_unkeep(c->session.protocol, c->gaps_kept - buffers);
+	if (buffers < c->gaps_kept)
+		xk_share_give(c->share, c->gaps_kept - buffers);
 	c->gaps_kept = buffers;
 }
 
@@ -128,7 +125,8 @@ tcp_end(struct tcp_connection *c, int err)
 	c->acks = c->acks && err == 0;  /* of the peer's FIN */
 	xk_session_unbind(&c->session); /* the same ends may be connected again */
 	xk_room_wake(&c->room);
-	xk_semaphore_signal(&c->opened);
+	if (c->opened != NULL)
+		xk_semaphore_signal(c->opened);
 }
 
 /* ---- opening ---- */
@@ -190,7 +188,8 @@ tcp_establish(struct tcp_connection *c, uint32_t acknowledged)
 	xk_trace(self, XK_TRACE_EVENTS, "established");
 	if (c->ends)
 		tcp_move(c, TCP_CLOSES);
-	xk_semaphore_signal(&c->opened);
+	if (c->opened != NULL)
+		xk_semaphore_signal(c->opened);
 }
 
 /* ---- sending and handing up ---- */

@@ -125,11 +125,13 @@ static unsigned
 input_keep(struct tcp_connection *c, uint32_t sequence, struct xk_msg **m)
 {
 	struct tcp_range range = { sequence, sequence + (uint32_t)xk_msg_len(*m) };
+	uint32_t buffers = xk_msg_buffers(*m);
 	unsigned why = 0;
 
 	c->acks = true;
-	if (xk_keep_room(c->session.protocol) < c->gaps_kept + xk_msg_buffers(*m))
+	if (!xk_share_take(c->share, buffers))
 		return XK_DROP_NO_BUFFER;
+	c->gaps_kept += buffers; /* more than the gaps have if the peer had sent some of the bytes before */
 	if (!tcp_gaps_add(&c->gaps, range, m))
 		why = TCP_TOO_MANY_GAPS;
 	tcp_count_gaps(c);

@@ -19,6 +19,7 @@
 #include "xkernel/support/alarm.h"
 #include "xkernel/support/retransmit.h"
 #include "xkernel/support/room.h"
+#include "xkernel/support/share.h"
 
 /* ---- the header ---- */
 
@@ -85,8 +86,9 @@ XK_DROPS(tcp, TCP_DROPS);
 	C(TCP_URGENT, "urgent")         /* segments whose urgent pointer was ignored */                                \
 	C(TCP_COOKIES_SENT, "cookies")                                                                                 \
 	C(TCP_COOKIES_RECEIVED, "cookies_accepted")                                                                    \
-	C(TCP_LIMBO, "half_open") /* opens of strangers that were remembered */                                        \
-	C(TCP_WAITING, "waiting") /* connections that were kept in TIME-WAIT */
+	C(TCP_LIMBO, "half_open")   /* opens of strangers that were remembered */                                      \
+	C(TCP_WAITING, "waiting")   /* connections that were kept in TIME-WAIT */                                      \
+	C(TCP_TOO_MANY, "too_many") /* connections refused to a peer that has its share of them */
 XK_COUNTERS(tcp, TCP_COUNTERS);
 
 enum {
@@ -284,7 +286,9 @@ struct tcp_connection {
 	struct xk_msg *ready, **ready_end;  /* received in order, to be handed up, by link */
 	struct tcp_gaps *sacked, *gaps;     /* what the peer has behind gaps, and what this end has; NULL: nothing */
 	struct tcp_resent *resent;          /* NULL: nothing */
-	uint32_t queue_kept, gaps_kept;     /* buffers of these (xk_keep) */
+	uint32_t gaps_kept;                 /* buffers of gaps */
+	struct xk_share *share;             /* the peer's, of buffers of queue and gaps */
+	struct xk_share *place;             /* the peer's, of connections that peers have opened; NULL: this end has */
 
 	struct xk_alarm alarm;
 	struct xk_round_trip round_trip;
@@ -297,7 +301,7 @@ struct tcp_connection {
 	int error;                            /* what ended it; 0: nothing yet, or both ends' closes */
 	const struct tcp_congestion *congestion;
 	struct xk_room room;
-	struct xk_semaphore opened;
+	struct xk_semaphore *opened;       /* of the shepherd that opens it, and waits; NULL: none */
 	const struct tcp_how *accepted_by; /* of the shepherd that announces it; NULL: open_done has returned */
 };
 
@@ -307,13 +311,15 @@ struct tcp {
 	struct xk_protocol protocol;
 	/* settings */
 	uint64_t send_max, receive_max, patience_ns, open_patience_ns, ack_delay_ns, time_wait_ns, keep_alive_ns;
-	uint64_t limbo_max, waiting_max, synack_retries, challenges_max;
+	uint64_t limbo_max, waiting_max, connections_max, synack_retries, challenges_max;
 	struct xk_timeouts timeouts;
 	bool use_sack, use_stamps, use_scale, eager;
 
 	uint64_t key[2]; /* of initial sequence numbers and cookies: secret */
 	uint8_t scale;   /* of windows that this host grants */
 	struct tcp_strangers *strangers;
+	struct xk_shares shares;           /* of peers, in the buffers kept for them */
+	struct xk_shares places;           /* of peers, in the connections that they have opened */
 	_Atomic uint64_t challenge_second; /* and below it, in the low 16 bits, how many were sent in it */
 };
 

@@ -26,6 +26,7 @@ struct siege_enemy {
 	uint16_t tcp_port;        /* of the enemy's TCP connection; 0: none */
 	uint32_t tcp_seen;        /* what it acknowledges */
 	bool tcp_has_asked;       /* has sent tcptest's request */
+	bool tcp_crowds;          /* asks on every connection, and never again */
 };
 
 struct enemy_attack {
@@ -378,12 +379,29 @@ enemy_tcp_first(uint16_t port)
 	return port * UINT32_C(100003);
 }
 
+/* Sends tcptest's request on an open connection, and the first bytes of a stream; the window has so many bytes. */
+static inline void
+enemy_tcp_ask(struct siege_enemy *e, uint16_t port, uint32_t seen, enum xk_tcptest_flow flow, size_t len,
+	      unsigned window)
+{
+	struct siege_frame f;
+	uint8_t *p = enemy_begin_tcp(&f, e, e->peer->host, port, enemy_tcp_first(port) + 1, TCP_ACK, 16 + len);
+
+	xk_put32(p - TCP_HEADER_LEN + 8, seen);
+	xk_put16(p - TCP_HEADER_LEN + 14, (uint16_t)window);
+	xk_put64(p, UINT64_C(1) << 40);
+	xk_put32(p + 8, ENEMY_LONGEST);
+	xk_put32(p + 12, flow);
+	for (size_t i = 0; i < len; i++)
+		p[16 + i] = (uint8_t)i; /* of tcptest's pattern */
+	enemy_send_tcp(e, &f);
+}
+
 /* Opens, from always new ports, a connection for `flow`, with a window of so many bytes. Returns whether it is open. */
 static inline bool
 enemy_tcp_opens(struct siege_enemy *e, uint32_t n, enum xk_tcptest_flow flow, unsigned window)
 {
 	struct siege_frame f;
-	uint8_t *p;
 
 	if (n % ENEMY_TCP_LIFE == 0)
 		e->tcp_port = 0;
@@ -396,13 +414,7 @@ enemy_tcp_opens(struct siege_enemy *e, uint32_t n, enum xk_tcptest_flow flow, un
 	if (e->tcp_has_asked)
 		return true;
 	e->tcp_has_asked = true;
-	p = enemy_begin_tcp(&f, e, e->peer->host, e->tcp_port, enemy_tcp_first(e->tcp_port) + 1, TCP_ACK, 16);
-	xk_put32(p - TCP_HEADER_LEN + 8, e->tcp_seen);
-	xk_put16(p - TCP_HEADER_LEN + 14, (uint16_t)window);
-	xk_put64(p, UINT64_C(1) << 40);
-	xk_put32(p + 8, ENEMY_LONGEST);
-	xk_put32(p + 12, flow);
-	enemy_send_tcp(e, &f);
+	enemy_tcp_ask(e, e->tcp_port, e->tcp_seen, flow, 0, window);
 	return false;
 }
 
@@ -475,6 +487,18 @@ enemy_tcp_deaf(struct siege_enemy *e, uint32_t n)
 		enemy_tcp_data(e, 0, 0, e->tcp_seen, window, 0);
 }
 
+/* ... on as many connections as the server accepts. */
+static inline void
+enemy_tcp_crowd(struct siege_enemy *e, uint32_t n)
+{
+	uint16_t port = (uint16_t)(1 + n % 60000);
+	struct siege_frame f;
+
+	e->tcp_crowds = true;
+	enemy_begin_tcp(&f, e, e->peer->host, port, enemy_tcp_first(port), TCP_SYN, 0);
+	enemy_send_tcp(e, &f);
+}
+
 /* Every second byte of a stream, each in a segment. */
 static inline void
 enemy_tcp_tiny(struct siege_enemy *e, uint32_t n)
@@ -524,6 +548,7 @@ static const struct enemy_attack enemy_attacks[] = {
 	{ "tcp (options)", enemy_tcp_options, false },
 	{ "tcp (off path)", enemy_tcp_off_path, false },
 	{ "tcp (deaf)", enemy_tcp_deaf, true },
+	{ "tcp (crowd)", enemy_tcp_crowd, true },
 	{ "tcp (tiny)", enemy_tcp_tiny, true },
 	{ "tcp (overlaps)", enemy_tcp_overlaps, true },
 	{ "tcp (ACKs)", enemy_tcp_acks, true },
@@ -561,7 +586,10 @@ enemy_learn(struct siege_enemy *e, const struct siege_frame *f)
 		   xk_get32(p + 8) == enemy_tcp_first(xk_get16(p + 2)) + 1) {
 		e->tcp_port = xk_get16(p + 2);
 		e->tcp_seen = xk_get32(p + 4) + 1;
-		e->tcp_has_asked = false;
+		e->tcp_has_asked = e->tcp_crowds;
+		if (e->tcp_crowds)
+			enemy_tcp_ask(e, e->tcp_port, e->tcp_seen,
+				      e->tcp_port % 2 == 0 ? XK_TCPTEST_RECEIVE : XK_TCPTEST_ECHO, 64, UINT16_MAX);
 	}
 	if (type != SIEGE_AM || f->len < at + 32)
 		return;

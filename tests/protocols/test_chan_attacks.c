@@ -398,5 +398,5 @@ CHAN_TEST(chan_replies_are_charged_by_the_buffers_they_keep, server_new("chan.sa
 	CHECK_EQ(rig_counter(r, "unsaved"), 4);
 	rig_advance_ms(r, 60000);
 	rig_forget(r);
-	CHECK_EQ(((struct chan *)rig_protocol(r, "chan"))->saved.all.held, 0);
+	CHECK_EQ(xk_kept(rig_protocol(r, "chan")), 0);
 }

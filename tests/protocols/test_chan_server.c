@@ -422,7 +422,7 @@ CHAN_TEST(chan_without_buffers_a_long_reply_is_not_kept, server_new(""))
 	go(r);
 	CHECK_EQ(expect(r, CHAN_USER_MSG, 5, NULL).len, 100);
 	CHECK_EQ(rig_counter(r, "unsaved"), 1);
-	CHECK_EQ(((struct chan *)rig_protocol(r, "chan"))->saved.all.held, 0);
+	CHECK_EQ(xk_kept(rig_protocol(r, "chan")), 0);
 	rig_limit_buffers(r, UINT32_MAX);
 }
 
@@ -449,9 +449,9 @@ CHAN_TEST(chan_client_reboot_frees_the_kept_reply, server_new(""))
 {
 	caller_in(r)->reply_len = 100;
 	draw(r, REQUEST, 5, "x", CHAN_USER_MSG, NULL);
-	CHECK_EQ(((struct chan *)rig_protocol(r, "chan"))->saved.all.held, 1);
+	CHECK_EQ(xk_kept(rig_protocol(r, "chan")), 1);
 	report(r, XK_BIDCTL_REBOOTED, CLIENT, BOOT + 1);
-	CHECK_EQ(((struct chan *)rig_protocol(r, "chan"))->saved.all.held, 0);
+	CHECK_EQ(xk_kept(rig_protocol(r, "chan")), 0);
 	rig_expect_silence_ms(r, 10000);
 }
 

@@ -210,10 +210,10 @@ CHAN_TEST(chan_unacknowledged_replies_keep_nobody_out, server_new("chan.channels
 		send(r, i, REQUEST, 1);
 		CHECK_EQ(expect(r, CHAN_USER_MSG, 1, NULL).len, 100);
 	}
-	CHECK_EQ(chan_in(r)->saved.all.held, 4);
+	CHECK_EQ(xk_kept(&chan_in(r)->protocol), 4);
 	from(r, 2, OTHER);
 	CHECK_EQ(call_on(r, 0, 2), 2);
-	CHECK_EQ(chan_in(r)->saved.all.held, 2); /* the buffers have come back */
+	CHECK_EQ(xk_kept(&chan_in(r)->protocol), 2); /* the buffers have come back */
 	rig_advance_ms(r, 60000);
 	rig_forget(r);
 }
@@ -360,21 +360,21 @@ TEST(chan_replies_to_one_network_leave_room_for_another)
 		send(r, i, REQUEST, 1);
 		CHECK_EQ(expect(r, CHAN_USER_MSG, 1, NULL).len, 100);
 	}
-	CHECK_EQ(chan_in(r)->saved.all.held, 5);
+	CHECK_EQ(xk_kept(&chan_in(r)->protocol), 5);
 	CHECK_EQ(rig_counter(r, "unsaved"), 3);
 	from(r, 2, OTHER);
 	for (uint32_t i = 0; i < 4; i++) {
 		send(r, i, REQUEST, 1);
 		CHECK_EQ(expect(r, CHAN_USER_MSG, 1, NULL).len, 100);
 	}
-	CHECK_EQ(chan_in(r)->saved.all.held, 8);
+	CHECK_EQ(xk_kept(&chan_in(r)->protocol), 8);
 	CHECK_EQ(rig_counter(r, "unsaved"), 4);
 	for (uint32_t i = 0; i < 4; i++)
 		send(r, i, 0, 2); /* acknowledged */
-	CHECK_EQ(chan_in(r)->saved.all.held, 5);
+	CHECK_EQ(xk_kept(&chan_in(r)->protocol), 5);
 	rig_advance_ms(r, 60000);
 	rig_forget(r);
-	CHECK_EQ(chan_in(r)->saved.all.held, 0);
+	CHECK_EQ(xk_kept(&chan_in(r)->protocol), 0);
 	chan_rig_end(r);
 }
 

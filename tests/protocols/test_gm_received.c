@@ -209,7 +209,7 @@ RIG_TEST(gm_joins_fragments, gm_server(""))
 	inject_part(r, 107, 106, 8, 6, 2);
 	rig_expect_delivered(r, "0001020304050607");
 	expect_ack(r, 107);
-	CHECK_EQ(((struct gm *)rig_protocol(r, "gm"))->shares.all.held, 0);
+	CHECK_EQ(xk_kept(rig_protocol(r, "gm")), 0);
 }
 
 TEST(gm_resets_fragments_out_of_sequence)
@@ -295,7 +295,7 @@ TEST(gm_limits_held_buffers)
 		p.h.number++;
 		inject(r, p);
 		expect_delivered(r, "a"); /* holds nothing */
-		CHECK(((struct gm *)rig_protocol(r, "gm"))->shares.all.held == 6 * cases[i].hosts);
+		CHECK(xk_kept(rig_protocol(r, "gm")) == 6 * cases[i].hosts);
 		gm_rig_end(r);
 	}
 }

@@ -77,27 +77,33 @@ TEST(bytes_count_as_standard_buffers)
 RIG_TEST(shares_leave_as_much_to_other_protocols_as_they_hold, rig_new("llp"))
 {
 	struct xk_protocol *llp = rig_protocol(r, "llp"), *user = rig_protocol(r, "user");
-	struct xk_share *share;
+	struct xk_share *share, *other;
 	struct xk_shares shares;
-	uint32_t got = 0;
+	uint32_t got = 0, rest = 0;
 
 	REQUIRE(xk_shares_init(&shares, llp, 10000) == 0);
 	share = xk_shares_join(&shares, &(struct xk_key){ 1, 0 }, 1);
-	REQUIRE(share != NULL);
-	rig_limit_buffers(r, 320); /* 10 of them are the reserve */
+	other = xk_shares_join(&shares, &(struct xk_key){ 2, 0 }, 1);
+	REQUIRE(share != NULL && other != NULL);
+	rig_limit_buffers(r, 320); /* 10 of them are the reserve, so llp may keep 150 beside user's */
 	xk_keep(user, 10);
 	while (xk_share_take(share, 1))
 		got++;
-	CHECK_EQ(got, 150);
-	CHECK_EQ(xk_kept(llp), 150);
-	CHECK_EQ(xk_share_held(share), 150);
+	while (xk_share_take(other, 1))
+		rest++;
+	CHECK_EQ(got, 75);
+	CHECK_EQ(rest, 38);
+	CHECK_EQ(xk_kept(llp), 113);
+	CHECK_EQ(xk_share_held(share), 75);
+	xk_share_give(other, rest);
 	xk_unkeep(user, 10);
-	CHECK(xk_share_take(share, 5));
+	CHECK(xk_share_take(share, 3));
 	CHECK(!xk_share_take(share, 1));
-	xk_share_give(share, 155);
+	xk_share_give(share, 78);
 	CHECK_EQ(xk_kept(llp), 0);
 	rig_limit_buffers(r, UINT_MAX);
 	xk_shares_leave(&shares, share);
+	xk_shares_leave(&shares, other);
 	xk_shares_fini(&shares);
 }
 

@@ -4,10 +4,11 @@
 #include <errno.h>
 #include <stdlib.h>
 
+/* Gives back `count` of share and those around it, of which the outermost may count as its keeper's buffers. */
 static void
 share_give(struct xk_share *share, uint32_t count)
 {
-	for (; share != NULL; share = share->of)
+	for (; share != NULL && share->keeper == NULL; share = share->of)
 		atomic_fetch_sub_explicit(&share->held, count, memory_order_relaxed);
 }
 
@@ -35,28 +36,42 @@ share_grown(struct xk_share *holder)
 	}
 }
 
+/* Adds `count` to what share holds, unless it counts as its keeper's buffers. Returns the sum; stores the limit. */
+static uint32_t
+share_add(struct xk_share *share, uint32_t count, uint32_t *limit)
+{
+	uint32_t most;
+
+	*limit = share->max;
+	if (share->keeper == NULL)
+		return atomic_fetch_add_explicit(&share->held, count, memory_order_relaxed) + count;
+	most = xk_keep_limit(share->keeper); /* what holders leave is a part of what there really is */
+	*limit = most < *limit ? most : *limit;
+	return xk_kept(share->keeper) + count;
+}
+
 bool
 xk_share_take(struct xk_share *share, uint32_t count)
 {
 	struct xk_protocol *keeper = NULL;
-	uint32_t leaving = 0; /* largest holding of a share with `leaves` */
+	uint32_t leaving = 0, limit; /* leaving: largest holding of a share with `leaves` */
 	bool fits = true;
 
 	if (count > UINT32_C(1) << 30) /* so that no sum wraps */
 		return false;
 	for (struct xk_share *part = share; part != NULL; part = part->of) {
-		uint32_t held = atomic_fetch_add_explicit(&part->held, count, memory_order_relaxed) + count;
+		uint32_t held = share_add(part, count, &limit);
 
-		fits &= held <= part->max;
+		fits &= held <= limit;
 		if (part->leaves && held > leaving)
 			leaving = held;
 		keeper = part->keeper;
 		if (part->of == NULL)
 			/* as if taken one by one: a large request gets no more than many small ones */
-			fits = fits && leaving <= part->max - (held > 0 ? held - 1 : 0);
+			fits = fits && leaving <= limit - (held > 0 ? held - 1 : 0);
 	}
 	if (fits && keeper != NULL)
-		fits = xk_keep_more(keeper, count);
+		xk_keep(keeper, count);
 	if (!fits)
 		share_give(share, count);
 	for (struct xk_share *part = share; fits && part->of != NULL; part = part->of)
@@ -206,7 +221,8 @@ xk_shares_join(struct xk_shares *shares, const struct xk_key *addresses, unsigne
 const char *
 xk_shares_promise(const struct xk_shares *shares, bool at_rest)
 {
-	uint32_t held = xk_share_held(&shares->all);
+	const struct xk_share *all = &shares->all;
+	uint32_t held = all->keeper != NULL ? xk_kept(all->keeper) : xk_share_held(all);
 
 	return at_rest && held > 0 ? xk_broken(shares->lock.owner, "never given back to the shares: %u", held) : NULL;
 }

@@ -33,9 +33,9 @@ LIST_HEAD(xk_share_list, xk_share);
 struct xk_share {
 	struct xk_share *of;        /* the share that contains this one; NULL: none, it is the outermost */
 	struct xk_protocol *keeper; /* of the outermost: the protocol that keeps the buffers (xk_keep); NULL: none */
-	uint32_t max;
-	bool leaves; /* holds at most as much as remains of the outermost */
-	_Atomic uint32_t held;
+	uint32_t max;               /* and xk_keep_limit, if there is a keeper */
+	bool leaves;                /* holds at most as much as remains of the outermost */
+	_Atomic uint32_t held;      /* not used if there is a keeper: xk_kept */
 	/* for xk_share_loser only */
 	LIST_ENTRY(xk_share) beside;
 	struct xk_share_list within;
