@@ -13,6 +13,7 @@ check, `ok` or `FAIL`; exits 1 if one failed.
  - information about a run in the marks is useless for other files;
  - a student's tests get the marks of the mistakes that they find, and tests that cheat get none;
  - questions about a run have the right answers;
+ - a stream reaches the Linux of this machine, if namespaces are allowed;
  - results, replays, their journeys and hand-outs are correct.
 """
 import contextlib
@@ -47,6 +48,7 @@ import lab_sequence
 import lab_stream
 import lab_window
 import labs
+import linux
 import mutants
 import questions
 import sandbox as sandboxes
@@ -862,6 +864,47 @@ def check_command(build, instructor, work):
     expect(status == 1 and not output and "No permissions" in why, "if namespaces are forbidden, nothing is marked", output + why)
 
 
+# What a student's stream may do instead of its work, beside hosts of the grader's own, and the reason for the lost mark.
+STREAMS = {
+    "loops": ("for (;;)\n\t\tcontinue;", SILENT),
+    "crashes": ("__builtin_trap();", r"ended with signal 4|ended with signal 5"),
+    "fills memory": ("for (;;)\n\t\tmemset(malloc(1 << 20), 1, 1 << 20);", "ended with signal 11|ended with signal 6|ended with signal 9"),
+    "floods": ("for (unsigned i = 0; i < 1000000; i++)\n\t\txk_push(s->session.lls, xk_msg_from(xk_platform_of(s->session.protocol), s, 20));",
+               "that is no segment|a wrong checksum|used up its budget|ended with|sent a record"),
+}
+
+
+def check_hostile_streams(sandbox, instructor):
+    lab, layout, usual = grade.LABS[5], grade.LABS[5].layout(0), sandboxes.SILENCE_S
+    answer = "#include <stdlib.h>\n" + read(instructor, "answers", "stream.c")
+    sandboxes.SILENCE_S = 4
+    for name, (does, why) in STREAMS.items():
+        text = changed(answer, [("\tuint32_t more = 0;\n", f"\tuint32_t more = 0;\n\n\t{does}\n")])
+        result = grade.mark(sandbox, lab, files_of(lab, layout, text), layout, keys.PUBLIC, "attacker", ("whole", "fair"))
+        expect(result["marks"] == 0 and re.search(why, reasons(result)) and grade.CANNOT_JUDGE not in reasons(result),
+               f"a stream that {name} gets no marks, and the reason", reasons(result))
+    sandboxes.SILENCE_S = usual
+
+
+def check_linux(sandbox, instructor, work):
+    """Checks that the answer's stream reaches the kernel of this machine, and that the skeleton's does not."""
+    lab, layout = grade.LABS[5], grade.LABS[5].layout(0)
+    texts = {"answer": read(instructor, "answers", "stream.c"), "skeleton": read(ROOT, "docs", "labs", "stream", "stream.c")}
+    for name, wanted, linux.SECONDS_MAX in (("answer", f"got {linux.BYTES} of {linux.BYTES} bytes, and the end of the stream", 60),
+                                            ("skeleton", "but not the end of the stream", 3)):
+        folder = os.path.join(work, f"linux-{name}")
+        os.mkdir(folder)
+        for path, contents in files_of(lab, layout, texts[name]).items():
+            write(contents.decode(), folder, path)
+        try:
+            with contextlib.redirect_stdout(io.StringIO()) as out:
+                right = grade.send_to_linux(sandbox, lab, folder, layout, keys.PUBLIC, "student")
+        except linux.Unavailable as why:
+            print(f"note: no stream is sent to Linux: {why}")
+            return
+        expect(right == (name == "answer") and wanted in out.getvalue(), f"a stream to Linux: {name}", out.getvalue())
+
+
 def make(function, *arguments):
     """Runs a group of checks; an unexpected exception is a failed check, and the other groups still run."""
     try:
@@ -904,6 +947,8 @@ def main():
             make(check_lies, sandbox)
             make(check_resubmission, work)
             make(check_questions)
+            make(check_hostile_streams, sandbox, instructor)
+            make(check_linux, sandbox, instructor, work)
             make(check_attacks, sandbox, instructor, work)
             make(check_tests_cheat, sandbox, build, few)
         finally:

@@ -27,6 +27,18 @@ if [ -x "$fast/xk" ]; then
 	done
 fi
 
+# ---- a student's stream to a TCP of this project, in the simulator --------------------------------------------------------------
+
+if [ -x "$fast/xk" ]; then
+	cp -r "$root/docs/labs/stream" "$work/stream"
+	cp "$root/docs/labs/instructor/answers/stream.c" "$work/stream"
+	limit=120 expect "stream: a program with the answer" 0 '' "$fast/xk" compile "$work/stream/stream.dot" --with "$work/stream/stream.c" -o "$work/stream/xk"
+	expect "stream: the receiver has all bytes" 0 'tcptest.received +(-|0) +307200' "$work/stream/xk" run "$work/stream/stream-net.dot" --link sim \
+		--until 60s --quiet --show stream,tcptest
+	expect "stream: TCP takes its place" 0 'tcptest.received +(-|0) +307200' "$work/stream/xk" run "$work/stream/stream-net.dot" --link sim \
+		--until 60s --quiet --show tcptest --set sender.protocols=stream-receiver.dot
+fi
+
 # ---- each lab's header is shown field by field, with the numbers that a student's header gives it -----------------------------
 
 # shown NAME LAB FOLDER CAPTURE [kinds]: checks that tshark shows each field of each of the lab's frames, by a name that

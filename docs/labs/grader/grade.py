@@ -26,6 +26,7 @@ import lab_mark
 import lab_sequence
 import lab_stream
 import lab_window
+import linux
 import mutants
 import questions
 import search
@@ -324,6 +325,26 @@ def replay(sandbox, lab, directory, layout, o):
     return why is None
 
 
+# ---- Linux as the peer -----------------------------------------------------------------------------------------------
+
+
+def send_to_linux(sandbox, lab, directory, layout, key, student):
+    """Lets the student's host send to the kernel of this machine, and says how that went. Returns whether it was right."""
+    files = take_files(lab, directory)
+    program, said = sandbox.compile(lab.name, files, lab.over_ip)
+    if said:
+        print(quoted(said), file=sys.stderr)
+    world = World(starter(sandbox, program, Budget().run()), layout, keys.seed(key, files, lab.name, student, "linux", 0))
+    try:
+        right, line = linux.send(world, lab_stream)
+    except (Wrong, Ended) as why:
+        right, line = False, f"the host {why}" if isinstance(why, Ended) else str(why)
+    finally:
+        world.close()
+    print(f"linux: {line}")
+    return right
+
+
 # ---- questions -------------------------------------------------------------------------------------------------------
 
 
@@ -386,6 +407,7 @@ def parse(arguments):
     parser.add_argument("--trace", action="store_true", help="with --check: print the events")
     parser.add_argument("--pcap", metavar="FILE", help="with --check: write the frames as pcap")
     parser.add_argument("--journey", metavar="FILE", help="with --check: write the run as a page to step through: docs/journeys.md")
+    parser.add_argument("--linux", action="store_true", help="with lab 5 and --student: send to the kernel of this machine, in real time, instead of marking")
     parser.add_argument("--selftest", action="store_true", help="test the grader itself; with --instructor, also its answers")
     o = parser.parse_args(arguments)
     if not o.selftest and (o.lab is None or [o.student, o.many, o.hand_out].count(None) != 2):
@@ -400,6 +422,8 @@ def parse(arguments):
         parser.error("--trace, --pcap and --journey are of --check")
     if (o.questions is None) != (o.answers is None) or (o.questions is not None and o.student is None):
         parser.error("--questions, --answers and --student go together")
+    if o.linux and (o.lab != lab_stream.LAB.number or o.student is None or o.check or o.questions or o.tests is not None):
+        parser.error("--linux: alone, with lab 5 and --student")
     if o.tests is not None and (o.tests < 0 or o.check or o.questions or o.hand_out or o.selftest):
         parser.error("--tests: marks, not below 0, for --student or --class")
     if not keys.is_id(o.id):
@@ -445,6 +469,8 @@ def run(build, o):
     try:
         if o.check:
             return 0 if replay(sandbox, lab, o.student, layout_of(o, lab, key, o.id), o) else 1
+        if o.linux:
+            return 0 if send_to_linux(sandbox, lab, o.student, layout_of(o, lab, key, o.id), key, o.id) else 1
         if o.questions:
             return question(sandbox, lab, o.student, layout_of(o, lab, key, o.id), key, o)
         make_sure(sandbox)
@@ -486,6 +512,8 @@ def main():
         return run(build, o)
     except Unusable as why:
         print(f"grade: nothing is marked: {why}", file=sys.stderr)
+    except linux.Unavailable as why:
+        print(f"grade: nothing is sent to Linux: {why}", file=sys.stderr)
     except (OSError, ValueError, Refused) as why:
         print(f"grade: {plain(str(why))}", file=sys.stderr)
     return 1

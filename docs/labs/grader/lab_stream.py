@@ -185,9 +185,7 @@ class Receiver:
     def end(self):
         """The user ends the stream."""
         self.ended = True
-        self.w.results.clear()
-        self.w._step([(b"E", address(PEER))])
-        need(self.w.results == [0], "ending the stream failed")
+        need(self.w.end() == 0, "ending the stream failed")
 
     def sent(self):
         """Returns the segments with bytes, or a FIN, that were sent since the last call."""
@@ -470,12 +468,13 @@ def check_ends(w):
     sent = peer.sent()
     need(sum(one.end - one.at for one in sent) == len(peer.pushed) + 1 and sent[-1].flags & FIN, "the end of a stream does not send a FIN behind the bytes")
     w.run(MS)
-    peer.ack(len(peer.pushed))
-    sent = late(peer, w.layout["timeout_ms"] * MS if len(sent) == 1 else timeout(w), "a FIN without an ACK") if not peer.flight == 0 else []
+    peer.ack(len(peer.pushed))  # the round trip of 1 ms is measured
+    sent = late(peer, timeout(w), "a FIN without an ACK")
     need([(one.at, one.end) for one in sent] == [(len(peer.pushed), len(peer.pushed) + 1)], "a lost FIN is not sent again alone, with the number behind the last byte")
     peer.ack(len(peer.pushed) + 1)
     w.run(40 * S)
     need(not peer.sent(), "something was sent after the FIN had been acknowledged")
+    need(w.send(b"more") not in (0, None), "a push on an ended stream does not fail")
     need(not w.ended, "the user was told of an end that the peer has not made")
     peer.send(len(peer.pushed) + 1, flags=ACK | FIN)
     need(w.ended, "the user is not told of the peer's FIN")
@@ -531,7 +530,7 @@ class Road:
     def __init__(self, w, chance, rate, delay, room, loss=0.0):
         self.w, self.chance, self.rate, self.delay, self.room, self.loss = w, chance, rate, delay, room, loss
         self.free = 0
-        self.carried = self.dropped = 0
+        self.dropped = self.lost = 0
 
     def carry(self, frame, arrive):
         wait = max(0, self.free - self.w.now)
@@ -539,9 +538,9 @@ class Road:
             self.dropped += 1
             return
         self.free = self.w.now + wait + len(frame) * S // self.rate
-        self.carried += 1
         for _ in range(1 + (self.chance.random() < self.loss / 2)):
             if self.chance.random() < self.loss:
+                self.lost += 1
                 continue
             late = self.delay // 2 if self.chance.random() < self.loss else 0
             jitter = int(self.chance.random() * len(frame) * S / self.rate)
@@ -549,16 +548,19 @@ class Road:
 
 
 class Network:
-    """A receiver behind a slow link, to which the senders are joined: the student's host, and others."""
+    """A receiver behind a slow link, to which the senders are joined: the student's host, and others. receive(frame): the receiver, if
+    it is no Tcp."""
 
-    def __init__(self, w, queue, loss=0.0, rate=125000, delay=20 * MS):
+    def __init__(self, w, queue, loss=0.0, rate=125000, delay=20 * MS, receive=None):
         self.w, size = w, w.layout["segment"] + HEADERS + 14
         chance = Draws(w.seed, "link")
         self.there = Road(w, chance, rate, delay, queue * size, loss)
         self.back = Road(w, chance, rate, delay, None, loss)
-        self.hosts = {PEER: Tcp(w, PEER, self._from_receiver)}
-        self.receiver = self.hosts[PEER]
-        self.receiver.step((b"L", struct.pack(">H", PORT)))
+        self.hosts, self.receive = {}, receive
+        if receive is None:
+            self.receiver = Tcp(w, PEER, self.from_receiver)
+            self.receiver.step((b"L", struct.pack(">H", PORT)))
+            self.receive = lambda frame: self.receiver.step((b"F", frame))
         self.sent = self.again = 0  # segments of the student's host
         self.highest = 0
         w.hear = self._from_student
@@ -569,9 +571,14 @@ class Network:
             self.sent += 1
             self.again += one.at < self.highest
             self.highest = max(self.highest, one.end)
-        self.there.carry(link(PEER) + link(HOST) + struct.pack(">H", IP) + data, lambda frame: self.receiver.step((b"F", frame)))
+        self.there.carry(link(PEER) + link(HOST) + struct.pack(">H", IP) + data, self.receive)
 
-    def _from_receiver(self, frame):
+    @property
+    def lost(self):
+        """Frames to the receiver that were dropped or lost."""
+        return self.there.dropped + self.there.lost
+
+    def from_receiver(self, frame):
         number = frame[5]
         if number == HOST and HOST not in self.hosts:
             self.back.carry(frame, lambda one: self.w.frame(one[14:]))
@@ -580,27 +587,39 @@ class Network:
 
     def add(self, number):
         """Adds a host with TCP as a sender."""
-        self.hosts[number] = Tcp(self.w, number, lambda frame: self.there.carry(frame, lambda one: self.receiver.step((b"F", one))))
+        self.hosts[number] = Tcp(self.w, number, lambda frame: self.there.carry(frame, self.receive))
         return self.hosts[number]
 
     def got(self, number=HOST):
         return self.receiver.got.get(number, b"")
 
 
+class Feed:
+    """The user opens a stream, pushes a message in pieces as they find room, and ends the stream."""
+
+    def __init__(self, w, message):
+        self.w, self.message, self.at, self.ended = w, message, 0, False
+        w.open(PEER, struct.pack(">H", PORT))
+
+    def go_on(self):
+        """Pushes the next piece, or ends the stream, if the last push has returned."""
+        w = self.w
+        if not w.results or self.ended:
+            return
+        need(w.results[0] == 0, f"a push returned {w.results[0]}")
+        if self.at < len(self.message):
+            self.at += 8192
+            w.send(self.message[self.at - 8192 : self.at])
+        else:
+            self.ended = True
+            w.end()
+
+
 def feed(w, net, message, limit, until):
-    """The user opens a stream, pushes the message in pieces and ends it; lets time pass until until(), at most `limit`."""
-    w.open(PEER, struct.pack(">H", PORT))
-    w.results.clear()
-    w.results.append(0)
-    at, ended, end = 0, False, w.now + limit
+    """Sends a message; lets time pass until until(), at most `limit`."""
+    user, end = Feed(w, message), w.now + limit
     while w.now < end and not until():
-        if w.results and at < len(message):
-            need(w.results[0] == 0, f"a push returned {w.results[0]}")
-            w.send(message[at : at + 8192])
-            at += 8192
-        elif w.results and not ended:
-            ended = True
-            w._step([(b"E", address(PEER))])
+        user.go_on()
         w.run(5 * MS)
     need(message.startswith(net.got()), "the receiver's user got other bytes than the host's user had pushed")
 

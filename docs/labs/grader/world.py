@@ -227,6 +227,12 @@ class World:
         self._step([(b"S", address(peer) + message)])
         return self.results[0] if self.results else None
 
+    def end(self, peer=PEER):
+        """The host's user ends its stream. Returns the result, None if there is none."""
+        self.results.clear()
+        self._step([(b"E", address(peer))])
+        return self.results[0] if self.results else None
+
     def bytes(self, least, most=None):
         count = least if most is None else self.random.randint(least, most)
         return self.random.getrandbits(8 * count).to_bytes(count, "big") if count else b""
