@@ -60,7 +60,7 @@ build_for_tests() {
 		quietly build-mutants ninja -C build/mutants/build
 		mutated build/mutated-paths false --scenarios tests/mutation/paths.txt xkernel/path.h xkernel/upi.c xkernel/engine/path*.c
 		quietly build-mutated-paths ninja -C build/mutated-paths/build tests/paths_exhaustive
-		mutated build/mutated-tcp true --scenarios tests/mutation/tcp.txt protocols/tcp/*.[ch] protocols/ip/ip_fault.c
+		mutated build/mutated-tcp true --scenarios tests/mutation/tcp.txt protocols/tcp/*.[ch] protocols/ip/ip_fault.c xkernel/path.h xkernel/engine/path.c
 		quietly build-mutated-tcp ninja -C build/mutated-tcp/build tests/test_conformance
 		configure build/plain -Dbuildtype=debugoptimized -Dxk_debug=true
 		# shellcheck disable=SC2046

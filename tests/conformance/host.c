@@ -314,6 +314,7 @@ host_queue(struct host *host, unsigned port, const uint8_t *bytes, size_t len, s
 	if (is_split)
 		xk_msg_join(m, host_frame(host, bytes + split, len - split));
 	m->flags |= flags;
+	m->link = m; /* a device leaves anything there */
 	if (host->plan.saw != NULL)
 		host->plan.saw(host->plan.context, &host->plan, host_now_ns(host), port, bytes, len);
 	if (to->arriving_count == XK_BURST)
