@@ -478,7 +478,7 @@ def check_resubmission(work):
     lab, key = grade.LABS[0], b"a key for tests, which is no secret"
     layout = layout_of(lab, key, "eve")
 
-    def compile_(name, files):
+    def compile_(name, files, over_ip):
         program = os.path.join(work, "program")
         write("", program)
         return program, ""
@@ -495,7 +495,7 @@ def check_resubmission(work):
 
     def marks_of(text_of):
         known, marks = {}, []
-        parrots = types.SimpleNamespace(compile=compile_, start=lambda _, budget, chance, boots: Parrot(layout, list(known.get(chance, ()))))
+        parrots = types.SimpleNamespace(compile=compile_, start_tcp=None, start=lambda _, budget, chance, boots: Parrot(layout, list(known.get(chance, ()))))
         for _ in range(SUBMISSIONS):
             result = grade.mark(parrots, lab, files_of(lab, layout, text_of(known)), layout, key, "eve")
             marks.append(result["marks"])
