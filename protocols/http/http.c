@@ -11,7 +11,7 @@
  * Threads:      the driver only keeps what comes, up to the end of a head, and starts a worker, one shepherd for all
  *               connections, which ends when nothing is left to do. It parses, makes the page or reads the file, and hands
  *               down what TCP has room for; then it is the next connection's turn. It waits for no peer.
- * Bounds:       connections, bytes of requests, fields of one, bytes of pages on their way; the time for a request to
+ * Bounds:       connections, of which the peer that has most loses some to others, bytes of requests, fields of one, bytes of pages on their way; the time for a request to
  *               arrive, for a peer to take more of a response, and between requests. What waits is in lists by what it
  *               waits for, with one alarm: an idle connection costs nothing but its memory.
  * Control:      the session below answers
@@ -77,8 +77,21 @@ http_end(struct http_connection *c, struct http_connections *gone)
 		TAILQ_REMOVE(&http->lists[c->state], c, beside);
 	c->state = HTTP_GONE;
 	c->is_listed = false;
-	http->count--;
+	xk_share_give(c->share, 1);
+	xk_shares_leave(&http->shares, c->share);
+	c->share = NULL;
 	TAILQ_INSERT_TAIL(gone, c, beside);
+}
+
+/* Returns the connection that has been longest in a state, of one peer or of all (NULL); NULL: none. */
+static struct http_connection *
+http_oldest(struct http *http, enum http_state state, const struct xk_share *share)
+{
+	struct http_connection *c = TAILQ_FIRST(&http->lists[state]);
+
+	while (c != NULL && share != NULL && c->share != share)
+		c = TAILQ_NEXT(c, beside);
+	return c;
 }
 
 /* Looks for the end of the first head, from where it was left. */
@@ -220,17 +233,20 @@ http_begin(struct http_connection *c)
 }
 
 /*
- * No buffer is left: has the worker see after the connection whose peer has had most time to take what TCP has for it, which
- * ends it unless all is taken. Peers that read nothing could keep all buffers otherwise. The lock is held.
+ * No buffer is left for a peer: has the worker see after that connection of it (if it has none: of any peer) which has had
+ * most time to take what TCP has for it, which ends it unless all is taken. Peers that read nothing could keep all buffers
+ * otherwise. The lock is held.
  */
 static void
-http_reclaim(struct http *http)
+http_reclaim(struct http *http, const struct xk_share *share)
 {
-	struct http_connection *drains = TAILQ_FIRST(&http->lists[HTTP_DRAINS]);
-	struct http_connection *sends = TAILQ_FIRST(&http->lists[HTTP_SENDS]);
+	struct http_connection *drains = http_oldest(http, HTTP_DRAINS, share);
+	struct http_connection *sends = http_oldest(http, HTTP_SENDS, share);
 	struct http_connection *oldest =
 		drains == NULL || (sends != NULL && sends->due_ns < drains->due_ns) ? sends : drains;
 
+	if (oldest == NULL && share != NULL)
+		http_reclaim(http, NULL);
 	if (oldest == NULL)
 		return;
 	oldest->is_overdue = true;
@@ -249,7 +265,7 @@ http_go_on(struct http_connection *c, int sent, struct http_connections *gone)
 		http_move(c, c->has_room ? HTTP_WORKS : HTTP_SENDS);
 	} else if (sent == -ENOBUFS && xk_now_ns(self) < c->stalls_ns) {
 		http_move(c, HTTP_RETRIES);
-		http_reclaim(http);
+		http_reclaim(http, c->share);
 	} else if (sent == 0) {
 		http_move(c, HTTP_WORKS);
 	} else if (sent < 0) {
@@ -422,23 +438,45 @@ http_expire(struct xk_alarm *alarm, uint64_t now_ns)
 
 /* ---- from below ---- */
 
-/* Makes room for a connection, if needed by ending the one that waits longest. Returns false if all are being served. */
-static bool
-http_make_room(struct http *http, struct http_connections *gone)
+/*
+ * Returns the connection that makes room for one of share's: of the peer that has most, the one that waits longest, also in
+ * a response if that is another peer. A peer that has none, as have all others at most one, takes any that waits. NULL:
+ * none. The lock is held.
+ */
+static struct http_connection *
+http_loser(struct http *http, struct xk_share *share)
 {
-	static const enum http_state states[] = { HTTP_LINGERS, HTTP_IDLE, HTTP_DRAINS, HTTP_READS };
-	bool has_room;
+	static const enum http_state states[] = { HTTP_LINGERS, HTTP_IDLE, HTTP_DRAINS, HTTP_READS, HTTP_SENDS };
+	const struct xk_share *loser = xk_share_loser(share, 1);
+	unsigned count = XK_ARRAY_LENGTH(states) - (loser == share);
+	struct http_connection *c = NULL;
+
+	for (unsigned i = 0; i < count && c == NULL; i++)
+		c = http_oldest(http, states[i], xk_share_held(loser) > 0 ? loser : NULL);
+	return c;
+}
+
+/* Takes a place in the peer's share, if needed by ending a connection. Returns the share; NULL: no room, or no memory. */
+static struct xk_share *
+http_take_place(struct http *http, uint64_t peer, struct http_connections *gone)
+{
+	struct http_connection *loser;
+	struct xk_share *share;
 
 	xk_lock(&http->lock);
-	for (unsigned i = 0; i < XK_ARRAY_LENGTH(states) && http->count >= http->connections_max; i++)
-		if (!TAILQ_EMPTY(&http->lists[states[i]])) {
+	share = xk_shares_join(&http->shares, &(struct xk_key){ peer, 0 }, 1);
+	while (share != NULL && !xk_share_take(share, 1)) {
+		loser = http_loser(http, share);
+		if (loser != NULL) {
 			xk_count(&http->protocol, HTTP_EVICTED);
-			http_end(TAILQ_FIRST(&http->lists[states[i]]), gone);
+			http_end(loser, gone);
+			continue;
 		}
-	has_room = http->count < http->connections_max;
-	http->count += has_room;
+		xk_shares_leave(&http->shares, share);
+		share = NULL;
+	}
 	xk_unlock(&http->lock);
-	return has_room;
+	return share;
 }
 
 static struct http_connection *
@@ -467,24 +505,27 @@ http_open_done(struct xk_protocol *self, struct xk_protocol *llp, struct xk_sess
 	struct http *http = (struct http *)self;
 	struct http_connections gone = TAILQ_HEAD_INITIALIZER(gone);
 	struct http_connection *c = NULL;
-	bool has_room;
+	struct xk_share *share;
 
 	(void)llp;
 	(void)hlp_type;
 	if (!xk_duplicate(session))
 		return -ECONNABORTED;
-	has_room = http_make_room(http, &gone);
+	share = http_take_place(http, xk_peer_address(session), &gone);
 	for (c = TAILQ_FIRST(&gone); c != NULL; c = TAILQ_NEXT(c, beside))
-		if (http_unread(c) > 0) /* TCP would keep it */
+		if (c->response != NULL || http_unread(c) > 0) /* TCP would keep it */
 			xk_control(c->session, XK_TCP_ABORT, NULL);
 	http_free_all(&gone);
-	if (has_room)
+	if (share != NULL)
 		c = http_connection_new(http, session);
 	xk_lock(&http->lock);
-	if (c != NULL)
+	if (c != NULL) {
+		c->share = share;
 		http_move(c, HTTP_IDLE);
-	else
-		http->count -= has_room;
+	} else if (share != NULL) {
+		xk_share_give(share, 1);
+		xk_shares_leave(&http->shares, share);
+	}
 	xk_unlock(&http->lock);
 	if (c == NULL) {
 		xk_close(session);
@@ -572,9 +613,14 @@ http_init(struct xk_protocol *self)
 		TAILQ_INIT(&http->lists[i]);
 	xk_lock_init(&http->lock, self);
 	xk_alarm_init(&http->alarm, NULL, &http->lock, http_expire);
-	err = xk_map_init(&http->map, self->kernel, 64);
+	err = xk_shares_init(&http->shares, self, (uint32_t)http->connections_max);
 	if (err != 0)
 		return err;
+	http->shares.all.keeper = NULL; /* connections are no buffers */
+	http->shares.leaves = false;
+	err = xk_map_init(&http->map, self->kernel, 64);
+	if (err != 0)
+		goto fail;
 	if (http->folder_name != NULL)
 		err = http->folder = http_folder_open(http->folder_name);
 	if (err >= 0)
@@ -584,6 +630,8 @@ http_init(struct xk_protocol *self)
 	if (http->folder >= 0)
 		close(http->folder);
 	xk_map_fini(&http->map);
+fail:
+	xk_shares_fini(&http->shares);
 	return err;
 }
 
@@ -603,6 +651,7 @@ http_fini(struct xk_protocol *self)
 	if (http->folder >= 0)
 		close(http->folder);
 	xk_map_fini(&http->map);
+	xk_shares_fini(&http->shares);
 }
 
 /* ---- promises ---- */
@@ -655,7 +704,8 @@ static const struct xk_setting http_settings[] = {
 		   "whose regular files are served, by their path in it; links are not followed, and hidden files "
 		   "refused"),
 	XK_SETTING(UINT, struct http, connections_max, "connections",
-		   "at once; a new one ends the one that is idle longest", .initial = "1024", .min = 1, .max = 65536),
+		   "at once; a new one ends one of the peer that has most, the one that is idle longest",
+		   .initial = "1024", .min = 1, .max = 65536),
 	XK_SETTING(UINT, struct http, request_max, "request", "bytes of a connection's requests that are kept",
 		   .initial = "16k", .min = 256, .max = 1 << 20),
 	XK_SETTING(UINT, struct http, file_max, "file", "bytes of the largest file that is served", .initial = "64m",

@@ -14,6 +14,7 @@
 #include "xkernel/pages.h"
 #include "xkernel/protocol.h"
 #include "xkernel/support/alarm.h"
+#include "xkernel/support/share.h"
 
 /* ---- counters and drops ---- */
 
@@ -121,6 +122,7 @@ struct http_connection {
 	struct http_names names;
 
 	/* protected by http's lock */
+	struct xk_share *share; /* the peer's, of connections; NULL: it has ended */
 	TAILQ_ENTRY(http_connection) beside;
 	enum http_state state;
 	bool is_listed;  /* in the list of its state; otherwise, in HTTP_WORKS, the worker has it */
@@ -155,7 +157,7 @@ struct http {
 	struct xk_alarm alarm;       /* of all connections */
 	struct http_connections
 		lists[HTTP_STATES]; /* by state; in the order of due_ns, as all in one have one patience */
-	uint64_t count;             /* of connections */
+	struct xk_shares shares;    /* of peers, in the connections */
 	bool works;                 /* there is a worker */
 };
 

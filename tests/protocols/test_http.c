@@ -317,6 +317,36 @@ HTTP_TEST(http_ends_the_connection_idle_longest_for_a_new_one, "http.connections
 	CHECK_EQ(rig_counter(r, "late"), 0);
 }
 
+/* Another browser, on this host, opens a connection with its first bytes. */
+static struct xk_session *
+say_from(struct rig *r, uint64_t host, const char *text)
+{
+	rig_answer_control(r, XK_GET_PEER_HOST, &host, sizeof(host));
+	return say_anew(r, text);
+}
+
+HTTP_TEST(http_takes_a_connection_of_the_peer_that_has_most, "http.connections=4;")
+{
+	rig_fail_sending(r, -EAGAIN);
+	for (unsigned i = 0; i < 3; i++)
+		say_from(r, 1, GET("/"));
+	say_from(r, 2, "");
+	say_from(r, 3, "");
+	rig_expect_counts(r, "evicted=1 accepted=5 cut=0");
+	CHECK_EQ(rig_wire_session_count(r), 4);
+	say_from(r, 1, ""); /* what it has is being served, and all others have no more */
+	rig_expect_counts(r, "evicted=1 accepted=5");
+	say_from(r, 3, "");
+	rig_expect_counts(r, "evicted=2 accepted=6");
+	say_from(r, 3, ""); /* has as many as any: its own ends */
+	rig_expect_counts(r, "evicted=3 accepted=7");
+	say_from(r, 4, "");
+	say_from(r, 5, "");
+	say_from(r, 6, ""); /* each has one: any that is idle */
+	rig_expect_counts(r, "accepted=10 idle=0");
+	CHECK_EQ(rig_wire_session_count(r), 4);
+}
+
 HTTP_TEST(http_refuses_connections_while_all_are_served, "http.connections=1;")
 {
 	struct xk_session *first;
