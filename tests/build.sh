@@ -62,6 +62,8 @@ build_for_tests() {
 		quietly build-mutated-paths ninja -C build/mutated-paths/build tests/paths_exhaustive
 		mutated build/mutated-tcp true --scenarios tests/mutation/tcp.txt protocols/tcp/*.[ch] protocols/ip/ip_fault.c xkernel/path.h xkernel/engine/path.c
 		quietly build-mutated-tcp ninja -C build/mutated-tcp/build tests/test_conformance
+		mutated build/mutated-threads true --scenarios tests/mutation/threads.txt protocols/tcp/*.[ch] xkernel/support/room.[ch]
+		quietly build-mutated-threads ninja -C build/mutated-threads/build tests/test_tcp_threads
 		configure build/plain -Dbuildtype=debugoptimized -Dxk_debug=true
 		# shellcheck disable=SC2046
 		quietly build-plain ninja -C build/plain udptest $(tests_of xkernel protocols graphs tools experiments platform)

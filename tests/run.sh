@@ -49,7 +49,7 @@ python=$logs/bin
 limit_of() {
 	case $1 in
 	'valgrind '* | soak*) echo 1800 ;;
-	'mutation score' | 'mutants explored') echo 7200 ;;
+	'mutation score' | 'mutants explored' | 'thread mutants') echo 7200 ;;
 	'system soak' | 'system once') echo $((long ? 3600 : 300)) ;;
 	'experiments report') echo 1800 ;;
 	'docs' | 'swarm'* | 'system package') echo $((long ? 3600 : 600)) ;;
@@ -372,6 +372,7 @@ check "mutation" tests/mutation/test_mutate.py
 if [ "$long" -ne 0 ]; then
 	check "path mutants" tests/mutation/each.py build/mutated-paths tests/paths_exhaustive datagram call segment checksums
 	check "tcp mutants" tests/mutation/each.py build/mutated-tcp tests/test_conformance tests/conformance/tcp tests/conformance/rfc* tests/conformance/attacks
+	check "thread mutants" tests/mutation/each.py build/mutated-threads tests/test_tcp_threads
 	check "mutation score" tests/mutation/score.py build/mutants 3600
 	check "mutants explored" tests/mutation/explored.py build/mutated
 fi
