@@ -103,6 +103,36 @@ both_ways "duplicates" "$faulty" "both" "${options[@]}"
 with vdelay.down=50ms vdelay.up=50ms
 both_ways "delay of 100 ms" "$faulty" "send receive" "${options[@]}"
 
+# ---- many connections ----------------------------------------------------------------------------------------------------
+
+many=$(few_or 10000)
+stand graphs/tcptest.dot
+limit=120 expect "Linux opens $many at once" 0 '' nsenter -t "$linux" -n "$here/many.py" client "$our_host" $port "$many"
+echo "# Linux opens: $(cat "$work/out")"
+document "... and a round trip on the last takes as long as on the first" "$work/out" \
+	"d['connections'] == $many and d['trip_us'][1] <= 3 * d['trip_us'][0]"
+within 20 at "$linux" sh -c "! grep -q ':$(printf %04X $port) 0[^6]' /proc/net/tcp" # but TIME-WAIT
+fall
+document "... all of which end" "$work/host.json" \
+	"d['host']['counters']['tcp.accepted'] == d['host']['counters']['tcptest.cut'] == $many and \
+	d['host']['counters']['tcptest.wrong'] == 0"
+if [ "$link" = tap ]; then
+	namespace crowd
+	at "$crowd" ip tuntap add dev t0 mode tap
+	at "$crowd" ip link set t0 up
+	at "$crowd" ip addr add 10.0.0.2/8 dev t0
+	spawn echo nsenter -t "$crowd" -n "$here/many.py" server $port
+	echo=$pid
+	within 10 printed echo.out ready || fail echo "$(tail -n 3 "$work/echo.err")"
+	limit=120 expect "we open $many at once" 0 '' nsenter -t "$crowd" -n "$build/experiments/crowd/connections" --tap t0 \
+		--connections "$many"
+	sed 's/^/# /' "$work/out"
+	check "... and a round trip on the last takes as long as on the first" "see above" awk '/round trip/ { good = $NF <= 3 }
+		END { exit !good }' "$work/out"
+	kill -KILL "$echo"
+	wait "$echo" 2>/dev/null
+fi
+
 # ---- options -----------------------------------------------------------------------------------------------------------
 
 with vdrop.loss=1% vdrop.seed=3
