@@ -493,12 +493,11 @@ tcp_recovery_begin_timer(struct tcp_connection *c, uint64_t now_ns)
 void
 tcp_recovery_tail(struct tcp_connection *c, uint64_t now_ns)
 {
-	bool is_lone = tcp_in_flight(c) <= c->mss;
-	uint64_t due_ns =
-		now_ns + UINT64_C(2000) * c->round_trip.us.mean + (is_lone ? TCP_LONE_DELAY_NS : TCP_DELAY_NS);
+	uint64_t delay_ns = tcp_in_flight(c) <= c->mss ? TCP_LONE_DELAY_NS : TCP_DELAY_NS;
+	uint64_t due_ns = now_ns + UINT64_C(2000) * c->round_trip.us.mean + delay_ns;
 
-	if (!c->sacks || c->tails || c->awaits_tail || c->probes || c->round_trip.us.mean == 0 || c->retry.tries > 0 ||
-	    due_ns >= c->retry.due_ns)
+	if (c->tails || due_ns >= c->retry.due_ns || !c->sacks || c->awaits_tail || c->probes ||
+	    c->round_trip.us.mean == 0 || c->retry.tries > 0)
 		return;
 	c->tails = true;
 	c->retry.due_ns = due_ns;
