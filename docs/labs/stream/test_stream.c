@@ -48,7 +48,7 @@ arrive(struct stream_test *t, uint32_t place, uint8_t flags, const char *payload
 				   .offset = 5,
 				   .flags = flags,
 				   .window = t->window };
-	uint8_t p[ROOM], pseudo[12] = { [9] = 6 };
+	uint8_t p[ROOM] = { 0 }, pseudo[12] = { [9] = 6 };
 	size_t len = STREAM_HEADER_LEN + strlen(payload);
 
 	stream_store(p, &h);
