@@ -15,7 +15,9 @@ if [ -z "$old" ]; then
 	echo
 	experiments/overload/sweep.py "$build"
 	echo
-	exec experiments/tcp/flows.py "$build"
+	experiments/tcp/flows.py "$build"
+	echo
+	exec experiments/tcp/copy.py "$build"
 fi
 if [ ! -x "$old/run" ]; then
 	commit=$(git rev-parse --quiet --verify --short "$old^{commit}") || {
