@@ -431,6 +431,7 @@ xk_session_mark(struct xk_session *s, bool marked)
 /*
  * Opens a session with one permanent reference, the caller's (see xk_close). hlp_receive must have an edge to llp.
  * Consumes participants: each protocol pops its part. A shepherd, or the main thread before the kernel runs; may wait.
+ * Messages may reach hlp_receive's demux before xk_open has returned, which names the session only then.
  * -EADDRINUSE: other protocols have this session open.
  */
 int xk_open(struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type, struct xk_protocol *llp,

@@ -430,8 +430,8 @@ input_ended(struct tcp_connection *c, struct xk_session *lls, const struct tcp_s
  * must not wait for the hlp. Takes m. The lock is held, and released.
  */
 static void
-input_any(struct tcp_connection *c, struct xk_session *lls, struct tcp_segment *segment, struct xk_msg *m,
-	  uint64_t now_ns, bool is_last)
+input_unpredicted(struct tcp_connection *c, struct xk_session *lls, struct tcp_segment *segment, struct xk_msg *m,
+		  uint64_t now_ns, bool is_last)
 {
 	struct xk_protocol *self = c->session.protocol;
 	const uint8_t *p = m->data - segment->header;
@@ -477,7 +477,7 @@ tcp_pop(struct xk_session *session, struct xk_session *lls, struct xk_msg *m, co
 		} else if (xk_likely(input_is_predicted(c, &segment, now_ns))) {
 			input_predicted(c, &segment, m, now_ns);
 		} else {
-			input_any(c, lls, &segment, m, now_ns, next == NULL);
+			input_unpredicted(c, lls, &segment, m, now_ns, next == NULL);
 			if (next == NULL)
 				return;
 			now_ns = xk_now_ns(session->protocol);

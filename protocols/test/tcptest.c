@@ -80,6 +80,7 @@ struct tcptest_connection {
 	struct xk_lock lock;          /* protects what follows */
 	unsigned references, flow;
 	bool is_client, has_request, has_ended;
+	int error; /* of a push in demux; 0: none */
 	uint8_t request[TCPTEST_REQUEST];
 	uint64_t requested; /* bytes of the request that have come */
 	uint64_t bytes, size, received, sent, wrong;
@@ -342,11 +343,15 @@ tcptest_end_trip(struct tcptest_connection *c)
 {
 	if (!c->tcptest->run.is_short)
 		tcptest_record(c, 1);
-	if (c->sent < c->bytes && tcptest_send_trip(c) == 0)
-		return;
-	xk_lock(&c->lock);
-	c->has_ended = c->has_ended || c->received < c->bytes;
-	xk_unlock(&c->lock);
+	if (c->sent < c->bytes) {
+		int err = tcptest_send_trip(c);
+
+		if (err == 0)
+			return;
+		xk_lock(&c->lock);
+		c->error = err;
+		xk_unlock(&c->lock);
+	}
 	xk_semaphore_signal(&c->progress);
 }
 
@@ -459,6 +464,10 @@ tcptest_await(struct tcptest_connection *c, uint64_t bytes, bool until_end)
 
 	while (err == 0) {
 		xk_lock(&c->lock);
+		if (c->error != 0) {
+			xk_unlock(&c->lock);
+			return c->error;
+		}
 		is_over = c->has_ended;
 		is_there = c->received >= bytes && (is_over || !until_end);
 		received = c->received;

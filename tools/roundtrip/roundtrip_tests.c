@@ -1,7 +1,8 @@
 /*
- * roundtrip_tests.c - the programs udptest, chantest and tcptest, by their protocols: udptest's client sends its next
- * request from demux; on each of chantest's channels, a shepherd calls and waits for the reply, one call after the
- * other; so does one for each of tcptest's connections, or sends and receives streams.
+ * roundtrip_tests.c - the programs udptest, chantest and tcptest, by their protocols: udptest's client, and tcptest's on
+ * each connection, send the next message from the demux of the last one's echo; on each of chantest's channels, a shepherd
+ * calls and waits for the reply, one call after the other. A shepherd for each of tcptest's connections opens it, sends or
+ * awaits its streams, and closes it.
  */
 #include <string.h>
 
@@ -11,12 +12,16 @@
 #include "tools/roundtrip/programs.h"
 #include "tools/roundtrip/roundtrip.h"
 
-#define ROUNDTRIP_ROUNDS                                                                                               \
-	OPTION(NUMBER, struct roundtrip_options, rounds, "rounds", "N", "round trips for each size and mode (10000)",  \
-	       .min = 1, .max = 1000000000)
+#define ROUNDTRIP_ROUNDS(help)                                                                                         \
+	OPTION(NUMBER, struct roundtrip_options, rounds, "rounds", "N", help, .min = 1, .max = 1000000000)
+
+/* What the programs have in common. */
+#define ROUNDTRIP_COMMON                                                                                               \
+	.footer = roundtrip_footer, .shared = { { roundtrip_common_options, 0 },                                       \
+						{ host_common_options, offsetof(struct roundtrip_options, common) } }
 
 static const struct options_option udptest_options[] = {
-	ROUNDTRIP_ROUNDS,
+	ROUNDTRIP_ROUNDS("round trips for each size and mode (10000)"),
 	OPTION(NUMBERS, struct roundtrip_options, sizes, "size", "N,...", "bytes of a message (1)", .min = 1,
 	       .max = XK_UDPTEST_MAX),
 	{ .name = NULL },
@@ -29,10 +34,8 @@ static const struct options_program udptest_program = {
 		 "graph\n"
 		 "and its echo up the client's. Without --server or --client both ends are started here, as two\n"
 		 "processes, and the modes are compared in short alternating blocks.",
-	.footer = roundtrip_footer,
 	.options = udptest_options,
-	.shared = { { roundtrip_common_options, 0 },
-		    { host_common_options, offsetof(struct roundtrip_options, common) } },
+	ROUNDTRIP_COMMON,
 };
 
 static void
@@ -85,7 +88,7 @@ udptest_main(int argc, char **argv)
 }
 
 static const struct options_option chantest_options[] = {
-	ROUNDTRIP_ROUNDS,
+	ROUNDTRIP_ROUNDS("round trips for each size and mode (10000)"),
 	OPTION(NUMBERS, struct roundtrip_options, sizes, "size", "N,...", "bytes of a request and of its reply (1)",
 	       .max = XK_CHANTEST_MAX),
 	OPTION(NUMBERS, struct roundtrip_options, channels, "channels", "N,...",
@@ -100,10 +103,8 @@ static const struct options_program chantest_program = {
 		 "and its reply resumes the caller. Without --server or --client both ends are started here, as\n"
 		 "two processes, and the modes are compared in short alternating blocks. With --handoff none or\n"
 		 "server the driver itself resumes the caller, with client or both a thread does.",
-	.footer = roundtrip_footer,
 	.options = chantest_options,
-	.shared = { { roundtrip_common_options, 0 },
-		    { host_common_options, offsetof(struct roundtrip_options, common) } },
+	ROUNDTRIP_COMMON,
 };
 
 static void
@@ -166,8 +167,7 @@ chantest_main(int argc, char **argv)
 static const char *const tcptest_flows[] = { "echo", "short", "send", "receive", "both", NULL };
 
 static const struct options_option tcptest_options[] = {
-	OPTION(NUMBER, struct roundtrip_options, rounds, "rounds", "N", "messages for each size, flow and mode (10000)",
-	       .min = 1, .max = 1000000000),
+	ROUNDTRIP_ROUNDS("messages for each size, flow and mode (10000)"),
 	OPTION(NUMBERS, struct roundtrip_options, sizes, "size", "N,...", "bytes of a message (1)", .min = 1,
 	       .max = XK_TCPTEST_MAX),
 	OPTION(CHOICES, struct roundtrip_options, flows, "flow", "FLOW,...",
@@ -187,10 +187,8 @@ static const struct options_program tcptest_program = {
 		 "Without --server or --client both ends are started here, as two processes, and the modes are\n"
 		 "compared in short alternating blocks, each on new connections. The time of a message is that of\n"
 		 "its round trip; if it is short, from the open to the close; in a stream, since the one before.",
-	.footer = roundtrip_footer,
 	.options = tcptest_options,
-	.shared = { { roundtrip_common_options, 0 },
-		    { host_common_options, offsetof(struct roundtrip_options, common) } },
+	ROUNDTRIP_COMMON,
 };
 
 static void
