@@ -278,7 +278,7 @@ def recover(peer, place):
 def check_avoidance(w):
     peer = Receiver(w)
     size, most = peer.size, w.random.randint(14, 18)
-    peer.push(segments=100)
+    peer.push(segments=70)
     peer.grow(most)
     half = peer.flight / 2
     for _ in range(3):
@@ -288,8 +288,8 @@ def check_avoidance(w):
     flight = recover(peer, peer.max)
     rounds = 6
     for _ in range(rounds):
-        peer.push(segments=30)
-        for _ in range(peer.flight // size):
+        peer.push(segments=15)
+        for _ in range(peer.flight // size if peer.flight <= flight + 2 * rounds * size else 0):
             w.run(MS)
             peer.ack(peer.acked + size)
             peer.sent()
