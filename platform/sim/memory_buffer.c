@@ -246,7 +246,7 @@ memory_take_returned(struct memory_kept *kept)
 static inline struct memory_block *
 memory_block_alloc(struct memory_platform *self, bool is_mine, size_t room)
 {
-	struct memory_block *block;
+	struct memory_block *block, *next;
 
 	if (xk_unlikely(!is_mine || room > MEMORY_ROOM))
 		return memory_block_malloc(self, is_mine, room);
@@ -255,7 +255,12 @@ memory_block_alloc(struct memory_platform *self, bool is_mine, size_t room)
 		block = memory_take_returned(self->kept);
 	if (xk_unlikely(block == NULL))
 		return memory_block_malloc(self, is_mine, room);
-	self->kept->blocks = block->next_free;
+	next = block->next_free;
+	self->kept->blocks = next;
+	if (xk_likely(next != NULL)) { /* among many, it is no longer in the first cache */
+		__builtin_prefetch(next, 1);
+		__builtin_prefetch(&next->segment.link, 1);
+	}
 	block->segment.platform = &self->platform;
 	return block;
 }
