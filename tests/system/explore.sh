@@ -210,7 +210,7 @@ run 60 "$xk" "${mistaken[@]}" --set graph.mistake.makes=prints --quiet
 check "what a protocol prints is not shown" "status $status: $(cat "$work/out")" \
 	[ "$status" -eq 0 -a "$(grep -c '^a line$' "$work/out")" -eq 0 ]
 spawn hangs "$xk" "${mistaken[@]}" --set graph.mistake.makes=sleeps --choices 'frame 1 at server delay'
-within 20 pgrep -P "$pid" >"$work/children"
+within 10 grep -q . "/proc/$pid/task/$pid/children"
 kill "$pid"
 await_end "$pid" 10
 check "a signal ends a run that does not end" "status $status: $(cat "$work/hangs.out")" [ "$status" -eq 143 ]
@@ -245,7 +245,7 @@ check "... and prints what is known" "$(cat "$work/interrupted.out")" printed in
 if [ "${XK_TEST_LONG:-0}" -ne 0 ]; then
 	spawn suspended "$xk" explore graphs/explore/stopwait.dot --faults 5 --time 5s
 	within 20 printed suspended.err ' runs, '
-	children=$(pgrep -P "$pid")
+	children=$(cat "/proc/$pid/task/$pid/children")
 	# shellcheck disable=SC2086
 	kill -STOP $children
 	sleep 21 # longer than a run may take
