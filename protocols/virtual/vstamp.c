@@ -74,7 +74,7 @@ struct vstamp {
 static inline void
 vstamp_put_at(struct vstamp *vstamp, enum vstamp_what what, uint64_t now_ns)
 {
-	_Atomic uint64_t *stamps = &vstamp->protocol.counts[0][VSTAMP_COUNT_STAMPS];
+	_Atomic uint64_t *stamps = &vstamp->protocol.counts[0][XK_COUNT_OWN + VSTAMP_COUNT_STAMPS];
 	uint64_t number = atomic_fetch_add_explicit(stamps, 1, memory_order_relaxed);
 
 	atomic_store_explicit(&vstamp->ring[number & (vstamp->records - 1)], now_ns << VSTAMP_WHAT_BITS | what,
