@@ -335,7 +335,7 @@ memory_view_alloc(struct memory_platform *self, bool is_mine)
 	return segment;
 }
 
-/* Returns the count of a block's references if there is one view: then no other thread can change it. */
+/* Returns the count of a block's references if there is one view, or hold. */
 static uint16_t
 memory_sole(const struct memory_block *block)
 {
@@ -347,7 +347,7 @@ memory_buffer_view(struct xk_platform *platform, const struct xk_msg *segment)
 {
 	struct memory_platform *self = memory_of(platform);
 	struct memory_block *block = xk_container_of(segment->references, struct memory_block, references);
-	uint16_t references = atomic_load_explicit(&block->references, memory_order_relaxed);
+	uint16_t references = atomic_load_explicit(&block->references, memory_order_acquire);
 	bool is_mine = memory_is_mine(self);
 	struct xk_msg *view;
 
@@ -358,7 +358,8 @@ memory_buffer_view(struct xk_platform *platform, const struct xk_msg *segment)
 		memory_count(self, is_mine, -1);
 		return NULL;
 	}
-	if (references == memory_sole(block))
+	/* of kept bytes (msg.h), which have no segment of their own, several threads may make views at once */
+	if (segment == &block->segment && references == memory_sole(block))
 		atomic_store_explicit(&block->references, references + 1, memory_order_relaxed);
 	else
 		atomic_fetch_add_explicit(&block->references, 1, memory_order_relaxed);

@@ -163,6 +163,8 @@ tcp_await_peer(struct tcp_connection *c)
 	xk_semaphore_init(&opened, c->session.protocol, 0);
 	xk_lock(&c->lock);
 	c->opened = &opened;
+	if (c->state > TCP_SYN_RECEIVED) /* already: a SYN has met it, and what followed */
+		xk_semaphore_signal(&opened);
 	tcp_finish(c, false); /* sends the SYN */
 	do {
 		err = xk_semaphore_wait(&opened, XK_UNTIL_SIGNALLED); /* the timer ends it */

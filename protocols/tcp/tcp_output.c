@@ -246,6 +246,8 @@ output_tail(struct tcp_connection *c, uint64_t now_ns)
 	bool is_new = c->snd_nxt == c->snd_max && tcp_before(c->snd_max, c->snd_end) && flight < c->snd_wnd, with_fin;
 	struct xk_msg *m;
 
+	if (!is_new && c->sacked != NULL && c->sacked->range[c->sacked->count - 1].end == c->snd_max)
+		return NULL; /* the tail has come: what has not is lost */
 	if (is_new) {
 		len = c->snd_end - c->snd_max < c->snd_wnd - flight ? c->snd_end - c->snd_max : c->snd_wnd - flight;
 		with_fin = false;

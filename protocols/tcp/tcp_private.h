@@ -187,7 +187,7 @@ struct tcp_congestion {
 	const char *name;
 	void (*begin)(struct tcp_connection *c);                 /* established */
 	void (*acked)(struct tcp_connection *c, uint32_t bytes); /* new data, outside recovery */
-	void (*lost)(struct tcp_connection *c);                  /* sets ssthresh, from what is in flight */
+	void (*lost)(struct tcp_connection *c, uint32_t flight); /* sets ssthresh, from the bytes on their way */
 };
 
 extern const struct tcp_congestion tcp_reno;

@@ -64,10 +64,10 @@ reno_acked(struct tcp_connection *c, uint32_t bytes)
 }
 
 static void
-reno_lost(struct tcp_connection *c)
+reno_lost(struct tcp_connection *c, uint32_t flight)
 {
 	/* beyond cwnd is what RFC 3042 has sent, which does not count (RFC 5681, 3.2) */
-	uint32_t half = recovery_min(tcp_in_flight(c), c->cwnd) / 2;
+	uint32_t half = recovery_min(flight, c->cwnd) / 2;
 
 	c->ssthresh = half > 2 * c->mss ? half : 2 * c->mss;
 }
@@ -261,11 +261,14 @@ recovery_lateness_ns(const struct tcp_connection *c)
 			      : 4 * (uint64_t)c->round_trip.us.mean);
 }
 
-/* A loss, or one of what was sent again: answers it once for all that is on its way now (RFC 5681, 4.3). */
+/*
+ * A loss, or one of what was sent again, while `flight` bytes were on their way: answers it once for all of them (RFC
+ * 5681, 4.3).
+ */
 static void
-recovery_slow_down(struct tcp_connection *c)
+recovery_slow_down(struct tcp_connection *c, uint32_t flight)
 {
-	c->congestion->lost(c);
+	c->congestion->lost(c, flight);
 	c->cwnd = recovery_min(c->cwnd, c->ssthresh);
 	c->resends = c->recovers && recovery_behind_resent(c, c->snd_una) == c->snd_una;
 	for (unsigned i = 0; c->resent != NULL && i < c->resent->count; i++)
@@ -279,7 +282,7 @@ recovery_begin(struct tcp_connection *c)
 	xk_count(c->session.protocol, TCP_RECOVERED);
 	c->recovers = true;
 	c->widened = false;
-	recovery_slow_down(c);
+	recovery_slow_down(c, tcp_in_flight(c));
 	c->recover = c->snd_max;
 	c->cwnd = c->ssthresh + (c->sacks ? 0 : TCP_DUPLICATES * c->mss);
 }
@@ -299,7 +302,7 @@ recovery_judge_resent(struct tcp_connection *c, uint64_t lateness_ns, uint64_t n
 		if (!recovery_has(c, again->range))
 			continue;
 		if (now_ns < again->sent_ns + UINT64_C(500) * c->min_trip_us) { /* what was sent first has come */
-			c->reorders = true;
+			c->reorders = c->reorders || c->recovers; /* a probe shows none: the acknowledgement was late */
 			continue;
 		}
 		next = again->next; /* and all that was sent before it should have */
@@ -324,8 +327,8 @@ recovery_judge_resent(struct tcp_connection *c, uint64_t lateness_ns, uint64_t n
 		resent->again[kept++] = *again;
 	}
 	resent->count = kept;
-	if (!is_answered)
-		recovery_slow_down(c);
+	if (!is_answered && c->recovers) /* otherwise recovery begins */
+		recovery_slow_down(c, tcp_in_flight(c));
 }
 
 void
@@ -381,10 +384,11 @@ tcp_recovery_acked(struct tcp_connection *c, uint32_t acked, bool is_duplicate, 
 		c->duplicates = 0;
 		tcp_gaps_take(&c->sacked, c->snd_una);
 		c->lost_end = tcp_later(c->lost_end, c->snd_una);
+		c->recover = tcp_later(c->recover, c->snd_una);
 		if (c->awaits_tail && !tcp_before(c->snd_una, c->tail_end + c->resent_tail)) { /* RFC 8985, 7.4.2 */
 			c->awaits_tail = false;
 			if (c->resent_tail && !c->recovers)
-				recovery_slow_down(c);
+				recovery_slow_down(c, acked + tcp_in_flight(c));
 		}
 		if (!c->recovers || c->restarts)
 			c->congestion->acked(c, acked);
@@ -409,10 +413,11 @@ tcp_recovery_acked(struct tcp_connection *c, uint32_t acked, bool is_duplicate, 
 void
 tcp_recovery_timed_out(struct tcp_connection *c)
 {
-	if (c->retry.tries > 0) /* the peer may have dropped them meanwhile (RFC 2018, 8) */
+	if (c->retry.tries == 0 && (!c->recovers || c->restarts))
+		c->congestion->lost(c, tcp_in_flight(c));
+	/* the peer may have dropped what it had behind gaps, and has if there is no gap before it (RFC 2018, 8) */
+	if (c->retry.tries > 0 || (recovery_ranges(c) > 0 && c->sacked->range[0].begin == c->snd_una))
 		tcp_gaps_take(&c->sacked, c->snd_max);
-	else if (!c->recovers || c->restarts)
-		c->congestion->lost(c);
 	c->cwnd = c->mss;
 	c->recovers = c->restarts = c->resends = c->sacks;
 	c->widened = c->awaits_tail = false;

@@ -391,8 +391,10 @@ strangers_accept(struct tcp *tcp, struct xk_session *lls, struct xk_msg *m, cons
 
 	c = (struct tcp_connection *)xk_table_accept(&tcp->protocol, key, passive, lls, how, m);
 	strangers_forget(tcp, ends, how);
-	if (c == NULL) { /* the peer believes that it is open */
-		tcp_refuse(&tcp->protocol, lls, how->p, segment);
+	if (c == NULL) {
+		/* the peer believes that it is open: it is if another shepherd has accepted it meanwhile */
+		if (xk_table_find(&tcp->protocol, key) == NULL)
+			tcp_refuse(&tcp->protocol, lls, how->p, segment);
 		return;
 	}
 	xk_lock(&c->lock);

@@ -9,15 +9,15 @@ timer_retransmit(struct tcp_connection *c, uint64_t now_ns)
 	bool opens = c->state == TCP_SYN_SENT || c->state == TCP_SYN_RECEIVED;
 	uint64_t patience_ns = opens ? tcp->open_patience_ns : tcp->patience_ns;
 
+	if (now_ns - c->retry.begun_ns >= patience_ns) {
+		xk_count(&tcp->protocol, TCP_TIMED_OUT);
+		tcp_end(c, -ETIMEDOUT);
+		return;
+	}
 	if (c->tails) { /* in place of the timeout, which is due later */
 		c->tails = false;
 		c->probes_tail = c->snd_una != c->snd_max && c->snd_wnd > 0;
 		c->retry.due_ns = (c->probes_tail ? now_ns : c->retry.begun_ns) + c->retry.timeout_ns;
-		return;
-	}
-	if (now_ns - c->retry.begun_ns >= patience_ns) {
-		xk_count(&tcp->protocol, TCP_TIMED_OUT);
-		tcp_end(c, -ETIMEDOUT);
 		return;
 	}
 	xk_unanswered(c->session.lls);

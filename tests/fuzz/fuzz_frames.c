@@ -259,8 +259,8 @@ frames_add_ending(struct frames *f, const _Atomic uint64_t *count)
 static void
 frames_add_ending_counter(struct frames *f, const struct xk_protocol *p, const char *name)
 {
-	frames_add_ending(f, &p->counts[0][frames_counter(p, name)]);
-	frames_add_ending(f, &p->counts[1][frames_counter(p, name)]);
+	frames_add_ending(f, &p->counts[0][XK_COUNT_OWN + frames_counter(p, name)]);
+	frames_add_ending(f, &p->counts[1][XK_COUNT_OWN + frames_counter(p, name)]);
 }
 
 /* Returns true if this drop is of a message on send, or one that waits for ARP. */

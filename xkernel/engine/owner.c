@@ -5,6 +5,7 @@
  * takes a slow path, which checks for this (msg.c, buffer_free of the platforms). Owners are recorded only at edges
  * that are watched for it; debug builds watch all edges.
  */
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -244,11 +245,13 @@ owner_report_lost_of(const struct owner_lost *lost)
 static void
 owner_report_kept(const struct xk_protocol *p)
 {
-	unsigned kept = xk_kept(p);
+	int64_t kept = 0; /* negative: more were uncounted */
 
+	for (unsigned lane = 0; lane <= p->kernel->driver_count; lane++)
+		kept += (int64_t)atomic_load_explicit(&p->counts[lane][XK_COUNT_KEPT], memory_order_relaxed);
 	if (kept == 0)
 		return;
-	fprintf(stderr, "host \"%s\", protocol \"%s\" counts %u buffers as kept at its end (xk_keep)\n",
+	fprintf(stderr, "host \"%s\", protocol \"%s\" counts %" PRId64 " buffers as kept at its end (xk_keep)\n",
 		p->kernel->config.name, p->name, kept);
 	if (XK_IS_DEBUG)
 		abort();
