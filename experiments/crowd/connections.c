@@ -40,7 +40,7 @@ enum {
 
 static const char graph[] =
 	"digraph connections { holder -> tcp; tcp -> ip; ip -> vnet; vnet -> eth; vnet -> arp;"
-	"arp -> eth; eth -> port; tcp [eager=yes, connections=2m]; vnet [address=\"10.0.0.%u/8\"] }";
+	"arp -> eth; eth -> port; tcp [eager=yes, connections=\"2m\"]; vnet [address=\"10.0.0.%u/8\"] }";
 
 struct connections_options {
 	uint64_t connections;
