@@ -14,17 +14,7 @@ unshown="Linux understands us"
 
 # ---- the wire --------------------------------------------------------------------------------------------------------
 
-namespace linux
-namespace middle
-namespace ours
-at "$middle" ip link add m0 type veth peer name k0 netns "$linux" 2>"$work/veth" ||
-	skip "no veth devices here ($(cat "$work/veth"))"
-at "$middle" ip link add m1 type veth peer name x0 netns "$ours"
-for end in "$linux k0" "$middle m0" "$middle m1" "$ours x0"; do
-	at "${end% *}" "$here/peer.py" quiet "${end#* }"
-	at "${end% *}" ip link set "${end#* }" up
-done
-at "$linux" ip addr add "$kernel_host/24" dev k0
+wire
 
 # relay ORDER: starts the wire. end_relay: ends it and writes its report to $work/witness.json.
 relay() {

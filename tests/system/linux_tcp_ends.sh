@@ -12,17 +12,7 @@ unshown="connections with Linux end when an end dies"
 . "$root/tests/system/networks.sh"
 . "$root/tests/system/linux/host.sh"
 
-namespace linux
-namespace middle
-namespace ours
-at "$middle" ip link add m0 type veth peer name k0 netns "$linux" 2>"$work/veth" ||
-	skip "no veth devices here ($(cat "$work/veth"))"
-at "$middle" ip link add m1 type veth peer name x0 netns "$ours"
-for end in "$linux k0" "$middle m0" "$middle m1" "$ours x0"; do
-	at "${end% *}" "$here/peer.py" quiet "${end#* }"
-	at "${end% *}" ip link set "${end#* }" up
-done
-at "$linux" ip addr add "$kernel_host/24" dev k0
+wire
 for setting in retries2=5 orphan_retries=3 syn_retries=2 synack_retries=1 fin_timeout=4; do
 	at "$linux" sh -c "echo ${setting#*=} >/proc/sys/net/ipv4/tcp_${setting%=*}"
 done

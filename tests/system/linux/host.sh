@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # host.sh - our host beside Linux's. Sourced after networks.sh; the caller makes the namespaces `linux` and `ours`, and in the
-# latter the device x0, or has cable do so.
+# latter the device x0, or has cable or wire do so.
 
 here=$root/tests/system/linux
 xk=$build/xk
@@ -25,6 +25,21 @@ cable() {
 	fi
 	at "$1" "$here/peer.py" quiet "$2"
 	at "$1" ip link set "$2" up
+}
+
+# wire: makes the namespaces, and the devices of a wire from Linux's k0 to our x0 that a program between m0 and m1 is.
+wire() {
+	namespace linux
+	namespace middle
+	namespace ours
+	at "$middle" ip link add m0 type veth peer name k0 netns "$linux" 2>"$work/veth" ||
+		skip "no veth devices here ($(cat "$work/veth"))"
+	at "$middle" ip link add m1 type veth peer name x0 netns "$ours"
+	for end in "$linux k0" "$middle m0" "$middle m1" "$ours x0"; do
+		at "${end% *}" "$here/peer.py" quiet "${end#* }"
+		at "${end% *}" ip link set "${end#* }" up
+	done
+	at "$linux" ip addr add "$kernel_host/24" dev k0
 }
 
 # stand GRAPH [OPTION]...: starts our host and waits until it is up, as $host; its messages are in $work/host.err.
