@@ -29,12 +29,16 @@ input_measure(struct tcp_connection *c, const struct tcp_segment *segment, uint6
 	}
 }
 
-/* Takes the peer's window, unless an older segment than the last one brings it (RFC 9293, 3.10.7.4). */
+/*
+ * Takes the peer's window, unless an older segment than the last one brings it (RFC 9293, 3.10.7.4). Whatever acknowledges
+ * new bytes is no older, even if it repeats the peer's: an earlier window would then seem to begin at these bytes' end.
+ */
 static void
 input_take_window(struct tcp_connection *c, const struct tcp_segment *segment)
 {
-	if (tcp_before(segment->sequence, c->snd_wl1) ||
-	    (segment->sequence == c->snd_wl1 && tcp_before(segment->acknowledgement, c->snd_wl2)))
+	if (!tcp_before(c->snd_una, segment->acknowledgement) &&
+	    (tcp_before(segment->sequence, c->snd_wl1) ||
+	     (segment->sequence == c->snd_wl1 && tcp_before(segment->acknowledgement, c->snd_wl2))))
 		return;
 	c->snd_wl1 = segment->sequence;
 	c->snd_wl2 = segment->acknowledgement;
@@ -282,14 +286,17 @@ input_syn_sent(struct tcp_connection *c, const struct tcp_segment *segment, uint
 	return 0;
 }
 
-/* Returns whether the segment has anything in the window (RFC 9293, 3.10.7.4: first). */
+/*
+ * Returns whether the segment has anything in the window (RFC 9293, 3.10.7.4: first), or only the number that follows it,
+ * as an acknowledgement from a peer that has used all of the window, of which something was lost.
+ */
 static bool
 input_is_in_window(const struct tcp_connection *c, const struct tcp_segment *segment)
 {
 	uint32_t len = segment->end - segment->sequence, window = c->rcv_edge - c->rcv_nxt;
 
 	if (len == 0)
-		return window == 0 ? segment->sequence == c->rcv_nxt : segment->sequence - c->rcv_nxt < window;
+		return segment->sequence - c->rcv_nxt <= window;
 	return window > 0 && (segment->sequence - c->rcv_nxt < window || segment->end - 1 - c->rcv_nxt < window);
 }
 

@@ -207,6 +207,16 @@ output_payload(struct tcp_connection *c, uint32_t sequence, uint32_t len)
 
 /* ---- what is sent next ---- */
 
+/*
+ * Returns the number of a segment without payload: the highest, as snd_nxt may have gone back, and be old to the peer. But
+ * the peer ignores what lies beyond its window, as all does that follows a probe.
+ */
+static uint32_t
+output_sequence(const struct tcp_connection *c)
+{
+	return c->is_open && c->snd_wnd < tcp_in_flight(c) ? c->snd_una + c->snd_wnd : c->snd_max;
+}
+
 /* Sends len bytes from `sequence` on, and the FIN if it follows. NULL: no buffer; the timer tries again. */
 static struct xk_msg *
 output_data(struct tcp_connection *c, uint32_t sequence, uint32_t len, bool with_fin, uint64_t now_ns)
@@ -371,7 +381,7 @@ tcp_output(struct tcp_connection *c, uint64_t now_ns)
 
 	if (c->resets) {
 		c->resets = false;
-		return output_segment(c, NULL, c->snd_max, TCP_RST | TCP_ACK, now_ns);
+		return output_segment(c, NULL, output_sequence(c), TCP_RST | TCP_ACK, now_ns);
 	}
 	if (c->state == TCP_SYN_SENT || c->state == TCP_SYN_RECEIVED)
 		m = output_syn(c, now_ns);
@@ -405,8 +415,8 @@ tcp_output(struct tcp_connection *c, uint64_t now_ns)
 		c->asks = false;
 		return output_segment(c, NULL, c->snd_una - 1, TCP_ACK, now_ns);
 	}
-	if (m == NULL && c->acks) /* snd_nxt may have gone back, and be old to the peer */
-		m = output_segment(c, NULL, c->snd_max, TCP_ACK, now_ns);
+	if (m == NULL && c->acks)
+		m = output_segment(c, NULL, output_sequence(c), TCP_ACK, now_ns);
 	return m;
 }
 
