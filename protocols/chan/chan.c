@@ -172,14 +172,12 @@ chan_init(struct xk_protocol *self)
 	err = xk_map_init(&chan->peers, self->kernel, CHAN_HOSTS);
 	if (err != 0)
 		return err;
-	err = xk_shares_init(&chan->saved, self, xk_share_buffers(chan->saved_max));
+	err = xk_shares_init(&chan->saved, self, XK_SHARES_OF_BUFFERS, xk_share_buffers(chan->saved_max));
 	if (err != 0)
 		goto fail_saved;
-	err = xk_shares_init(&chan->shares, self, (uint32_t)chan->channels);
+	err = xk_shares_init(&chan->shares, self, XK_SHARES_TAKEN, (uint32_t)chan->channels);
 	if (err != 0)
 		goto fail_shares;
-	chan->shares.all.keeper = NULL; /* channels are no buffers */
-	chan->shares.leaves = false;
 	chan->next_channel = (uint32_t)xk_random(self);
 	if (chan->channels > chan->hosts) /* so that `hosts` hosts with one channel each fill the table */
 		chan->host_cost = (uint32_t)(chan->channels / chan->hosts - 1);

@@ -613,11 +613,9 @@ http_init(struct xk_protocol *self)
 		TAILQ_INIT(&http->lists[i]);
 	xk_lock_init(&http->lock, self);
 	xk_alarm_init(&http->alarm, NULL, &http->lock, http_expire);
-	err = xk_shares_init(&http->shares, self, (uint32_t)http->connections_max);
+	err = xk_shares_init(&http->shares, self, XK_SHARES_TAKEN, (uint32_t)http->connections_max);
 	if (err != 0)
 		return err;
-	http->shares.all.keeper = NULL; /* connections are no buffers */
-	http->shares.leaves = false;
 	err = xk_map_init(&http->map, self->kernel, 64);
 	if (err != 0)
 		goto fail;

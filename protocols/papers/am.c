@@ -873,7 +873,7 @@ am_init(struct xk_protocol *self)
 		TAILQ_INIT(&am->passive[i]);
 	if (am->port != 0)
 		xk_participant_push(&here.local, am->port);
-	err = xk_shares_init(&am->shares, self, xk_share_buffers(am->kept_max));
+	err = xk_shares_init(&am->shares, self, XK_SHARES_OF_BUFFERS, xk_share_buffers(am->kept_max));
 	if (err != 0)
 		return err;
 	err = xk_open_enable(self, self, xk_lower(self, 0), &here);

@@ -719,7 +719,7 @@ gm_init(struct xk_protocol *self)
 	err = xk_map_init(&gm->peers, self->kernel, 16);
 	if (err != 0)
 		return err;
-	err = xk_shares_init(&gm->shares, self, xk_share_buffers(gm->held_max));
+	err = xk_shares_init(&gm->shares, self, XK_SHARES_OF_BUFFERS, xk_share_buffers(gm->held_max));
 	if (err != 0)
 		goto fail;
 	gm->watcher = (struct xk_bidctl_watcher){ .protocol = self, .changed = gm_changed };

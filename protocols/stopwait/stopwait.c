@@ -610,7 +610,7 @@ stopwait_init(struct xk_protocol *self)
 	err = xk_map_init(&stopwait->callers, self->kernel, 16);
 	if (err != 0)
 		return err;
-	err = xk_shares_init(&stopwait->shares, self, xk_share_buffers(stopwait->kept_max));
+	err = xk_shares_init(&stopwait->shares, self, XK_SHARES_OF_BUFFERS, xk_share_buffers(stopwait->kept_max));
 	if (err != 0)
 		goto fail;
 	err = xk_ports_init(self, XK_PORTS_FIRST, XK_PORTS_LAST, xk_random(self));

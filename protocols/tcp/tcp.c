@@ -401,13 +401,12 @@ tcp_init(struct xk_protocol *self)
 		tcp->scale++;
 	if (tcp->timeouts.max_ns < tcp->timeouts.first_ns || tcp->timeouts.max_ns < tcp->timeouts.min_ns)
 		return -EINVAL;
-	err = xk_shares_init(&tcp->shares, self, UINT32_MAX / 2); /* bounded by what the host's protocols may keep */
+	err = xk_shares_init(&tcp->shares, self, XK_SHARES_OF_BUFFERS, UINT32_MAX / 2); /* fewer: xk_keep_limit */
 	if (err != 0)
 		return err;
-	err = xk_shares_init(&tcp->places, self, (uint32_t)tcp->connections_max);
+	err = xk_shares_init(&tcp->places, self, XK_SHARES_OF_PLACES, (uint32_t)tcp->connections_max);
 	if (err != 0)
 		goto fail;
-	tcp->places.all.keeper = NULL; /* connections are no buffers */
 	err = tcp_strangers_init(tcp);
 	if (err != 0)
 		goto fail_places;

@@ -45,7 +45,7 @@ RIG_TEST(sessions_of_one_host_have_one_share, rig_new("llp"))
 	struct xk_share *first, *second, *other;
 	struct xk_shares shares;
 
-	REQUIRE(xk_shares_init(&shares, rig_protocol(r, "llp"), 16) == 0);
+	REQUIRE(xk_shares_init(&shares, rig_protocol(r, "llp"), XK_SHARES_OF_BUFFERS, 16) == 0);
 	first = xk_shares_join(&shares, &(struct xk_key){ 1, 0 }, 1);
 	second = xk_shares_join(&shares, &(struct xk_key){ 1, 0 }, 1);
 	other = xk_shares_join(&shares, &(struct xk_key){ 2, 0 }, 1);
@@ -81,7 +81,7 @@ RIG_TEST(shares_leave_as_much_to_other_protocols_as_they_hold, rig_new("llp"))
 	struct xk_shares shares;
 	uint32_t got = 0, rest = 0;
 
-	REQUIRE(xk_shares_init(&shares, llp, 10000) == 0);
+	REQUIRE(xk_shares_init(&shares, llp, XK_SHARES_OF_BUFFERS, 10000) == 0);
 	share = xk_shares_join(&shares, &(struct xk_key){ 1, 0 }, 1);
 	other = xk_shares_join(&shares, &(struct xk_key){ 2, 0 }, 1);
 	REQUIRE(share != NULL && other != NULL);
@@ -220,9 +220,7 @@ TEST(shares_are_compared_from_the_outermost_level_inward)
 	struct xk_shares shares;
 	uint32_t held = 0;
 
-	REQUIRE(xk_shares_init(&shares, rig_protocol(r, "llp"), 12) == 0);
-	shares.all.keeper = NULL;
-	shares.leaves = false;
+	REQUIRE(xk_shares_init(&shares, rig_protocol(r, "llp"), XK_SHARES_TAKEN, 12) == 0);
 	for (unsigned i = 0; i < XK_ARRAY_LENGTH(many); i++) {
 		const struct xk_key place[] = { { 1, 0 }, { 1, 1 }, { 1, 100 + i } };
 
@@ -278,7 +276,7 @@ TEST(failed_join_leaks_nothing)
 	struct xk_share *first;
 	struct xk_shares shares;
 
-	REQUIRE(xk_shares_init(&shares, rig_protocol(r, "llp"), 16) == 0);
+	REQUIRE(xk_shares_init(&shares, rig_protocol(r, "llp"), XK_SHARES_OF_BUFFERS, 16) == 0);
 	first = xk_shares_join(&shares, near, 2);
 	REQUIRE(first != NULL);
 	for (fails_in = 1; fails_in <= 2; fails_in++) {

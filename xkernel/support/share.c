@@ -36,17 +36,22 @@ share_grown(struct xk_share *holder)
 	}
 }
 
+/* Returns the limit of share: what holders leave is a part of what there really is. */
+static uint32_t
+share_limit(const struct xk_share *share)
+{
+	uint32_t limit = share->keeper != NULL ? xk_keep_limit(share->keeper) : share->max;
+
+	return limit < share->max ? limit : share->max;
+}
+
 /* Adds `count` to what share holds, unless it counts as its keeper's buffers. Returns the sum; stores the limit. */
 static uint32_t
 share_add(struct xk_share *share, uint32_t count, uint32_t *limit)
 {
-	uint32_t most;
-
-	*limit = share->max;
+	*limit = share_limit(share);
 	if (share->keeper == NULL)
 		return atomic_fetch_add_explicit(&share->held, count, memory_order_relaxed) + count;
-	most = xk_keep_limit(share->keeper); /* what holders leave is a part of what there really is */
-	*limit = most < *limit ? most : *limit;
 	return xk_kept(share->keeper) + count;
 }
 
@@ -139,10 +144,10 @@ struct share_holder {
 };
 
 int
-xk_shares_init(struct xk_shares *shares, struct xk_protocol *self, uint32_t max)
+xk_shares_init(struct xk_shares *shares, struct xk_protocol *self, enum xk_shares_of what, uint32_t max)
 {
-	shares->all = (struct xk_share){ .max = max, .keeper = self };
-	shares->leaves = true;
+	shares->all = (struct xk_share){ .max = max, .keeper = what == XK_SHARES_OF_BUFFERS ? self : NULL };
+	shares->what = what;
 	xk_lock_init(&shares->lock, self);
 	return xk_map_init(&shares->holders, self->kernel, 16);
 }
@@ -200,7 +205,7 @@ share_get(struct xk_shares *shares, struct xk_share *of, struct xk_key address)
 		share_release(shares, of);
 		return NULL;
 	}
-	holder->share = (struct xk_share){ .of = of, .max = UINT32_MAX, .leaves = shares->leaves };
+	holder->share = (struct xk_share){ .of = of, .max = UINT32_MAX, .leaves = shares->what != XK_SHARES_TAKEN };
 	holder->references = 1;
 	xk_share_enter(&holder->share);
 	return &holder->share;

@@ -11,7 +11,7 @@
  *
  * Neither suits state that any frame can create and whose sender may be forged (fragments): there, drop the oldest.
  *
- *	xk_shares_init(&gm->shares, self, buffers of all hosts);
+ *	xk_shares_init(&gm->shares, self, XK_SHARES_OF_BUFFERS, buffers of all hosts);
  *	s->share = xk_shares_join(&gm->shares, &host, 1);	in a session's setup
  *	if (!xk_share_take(s->share, xk_msg_buffers(m)))	before m is stored
  *		xk_drop(self, m, GM_NO_ROOM);
@@ -32,10 +32,10 @@ LIST_HEAD(xk_share_list, xk_share);
 /* The holding of one holder, or of all together. */
 struct xk_share {
 	struct xk_share *of;        /* the share that contains this one; NULL: none, it is the outermost */
-	struct xk_protocol *keeper; /* of the outermost: the protocol that keeps the buffers (xk_keep); NULL: none */
+	struct xk_protocol *keeper; /* of the outermost: xk_kept counts instead of `held`; NULL: `held` counts */
 	uint32_t max;               /* and xk_keep_limit, if there is a keeper */
 	bool leaves;                /* holds at most as much as remains of the outermost */
-	_Atomic uint32_t held;      /* not used if there is a keeper: xk_kept */
+	_Atomic uint32_t held;
 	/* for xk_share_loser only */
 	LIST_ENTRY(xk_share) beside;
 	struct xk_share_list within;
@@ -82,19 +82,22 @@ struct xk_share *xk_share_loser(struct xk_share *share, uint32_t count);
 
 /* ---- shares by address ---- */
 
+/* What is shared, and what a protocol does without room: see the choices above. */
+enum xk_shares_of {
+	XK_SHARES_OF_BUFFERS, /* kept by the protocol (xk_keep); a holder leaves at least half */
+	XK_SHARES_OF_PLACES,  /* of anything else; a holder leaves at least half */
+	XK_SHARES_TAKEN,      /* of anything else; holders lose some to others (xk_share_loser) */
+};
+
 struct xk_shares {
 	struct xk_share all;
-	bool leaves; /* of each share that begins */
+	enum xk_shares_of what;
 	struct xk_lock lock;
 	struct xk_map holders; /* under the lock */
 };
 
-/*
- * Initializes shares of at most `max` buffers in all, of which a holder leaves at least half. For things other than
- * buffers, which holders lose to others, the caller then sets all.keeper to NULL and `leaves` to false. Returns 0 or
- * -ENOMEM. Main thread.
- */
-int xk_shares_init(struct xk_shares *shares, struct xk_protocol *self, uint32_t max);
+/* Initializes shares of at most `max` in all. Returns 0 or -ENOMEM. Main thread. */
+int xk_shares_init(struct xk_shares *shares, struct xk_protocol *self, enum xk_shares_of what, uint32_t max);
 
 /* Frees all shares, which must not be in use any more. */
 void xk_shares_fini(struct xk_shares *shares);
