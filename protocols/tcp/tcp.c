@@ -51,7 +51,7 @@ tcp_push(struct xk_session *session, struct xk_msg *m)
 	if (err == 0 && c->ends) { /* meanwhile */
 		xk_room_give(&c->room, len);
 		err = -EPIPE;
-	} else if (err == 0 && !xk_share_take(c->share, xk_msg_buffers(m))) {
+	} else if (err == 0 && !tcp_take_buffers(c, xk_msg_buffers(m))) {
 		xk_room_give(&c->room, len);
 		why = XK_DROP_NO_BUFFER;
 		err = -ENOBUFS;

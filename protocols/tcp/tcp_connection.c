@@ -85,6 +85,35 @@ tcp_count_gaps(struct tcp_connection *c)
 	c->gaps_kept = buffers;
 }
 
+bool
+tcp_is_scarce(struct tcp *tcp)
+{
+	uint64_t until_ns = atomic_load_explicit(&tcp->scarce_until_ns, memory_order_relaxed);
+
+	if (xk_likely(until_ns == 0))
+		return false;
+	if (xk_now_ns(&tcp->protocol) < until_ns)
+		return true;
+	atomic_compare_exchange_strong_explicit(&tcp->scarce_until_ns, &until_ns, 0, memory_order_relaxed,
+						memory_order_relaxed);
+	return false;
+}
+
+bool
+tcp_take_buffers(struct tcp_connection *c, uint32_t count)
+{
+	struct tcp *tcp = tcp_of(c);
+
+	if (tcp_is_scarce(tcp) && xk_share_exceeds(c->share))
+		return false;
+	if (xk_share_take(c->share, count))
+		return true;
+	if (!xk_share_exceeds(c->share)) /* each connection's timer expires once until then */
+		atomic_store_explicit(&tcp->scarce_until_ns, xk_now_ns(&tcp->protocol) + tcp->timeouts.max_ns,
+				      memory_order_relaxed);
+	return false;
+}
+
 /* Drops everything that waits to be handed up. The lock is held. */
 void
 tcp_drop_ready(struct tcp_connection *c)

@@ -133,7 +133,7 @@ input_keep(struct tcp_connection *c, uint32_t sequence, struct xk_msg **m)
 	unsigned why = 0;
 
 	c->acks = true;
-	if (!xk_share_take(c->share, buffers))
+	if (!tcp_take_buffers(c, buffers))
 		return XK_DROP_NO_BUFFER;
 	c->gaps_kept += buffers; /* more than the gaps have if the peer had sent some of the bytes before */
 	if (!tcp_gaps_add(&c->gaps, range, m))

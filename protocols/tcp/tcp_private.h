@@ -75,6 +75,7 @@ XK_DROPS(tcp, TCP_DROPS);
 	C(TCP_RESET_RECEIVED, "reset")                                                                                 \
 	C(TCP_RESET_SENT, "resets_sent")                                                                               \
 	C(TCP_TIMED_OUT, "timed_out")         /* connections given up */                                               \
+	C(TCP_DEAF, "deaf")                   /* ... early: their peers kept what others need */                       \
 	C(TCP_RETRANSMITTED, "retransmitted") /* segments */                                                           \
 	C(TCP_RECOVERED, "recoveries")        /* fast ones */                                                          \
 	C(TCP_LOST_AGAIN, "lost_again")       /* retransmissions that were found lost before a timeout */              \
@@ -320,6 +321,7 @@ struct tcp {
 	struct tcp_strangers *strangers;
 	struct xk_shares shares;           /* of peers, in the buffers kept for them */
 	struct xk_shares places;           /* of peers, in the connections that they have opened */
+	_Atomic uint64_t scarce_until_ns;  /* 0: buffers are not scarce */
 	_Atomic uint64_t challenge_second; /* and below it, in the low 16 bits, how many were sent in it */
 };
 
@@ -382,6 +384,14 @@ void tcp_count_gaps(struct tcp_connection *c);
 
 /* Drops everything that waits to be handed up. The lock is held. */
 void tcp_drop_ready(struct tcp_connection *c);
+
+/*
+ * Returns whether buffers are scarce: not long ago, one was refused to a peer that had no more than an equal share of them.
+ */
+bool tcp_is_scarce(struct tcp *tcp);
+
+/* Takes `count` buffers for the peer, or none: while they are scarce, it gets no more than its equal share. */
+bool tcp_take_buffers(struct tcp_connection *c, uint32_t count);
 
 /* Returns the name of a state, as in RFC 9293. */
 const char *tcp_state_name(enum tcp_state state);

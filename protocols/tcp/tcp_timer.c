@@ -1,6 +1,22 @@
 /* tcp_timer.c - see tcp_private.h: what happens when nothing arrives. */
 #include "protocols/tcp/tcp_private.h"
 
+enum { TIMER_DEAF_PROBES = 3 }; /* timeouts of answered probes of a closed window, when buffers are scarce */
+
+/*
+ * Returns whether the peer keeps buffers that others need: it has more than its equal share of them, and has not answered
+ * what was sent since the last timeout, or only probes of its closed window (RFC 6429).
+ */
+static bool
+timer_is_deaf(const struct tcp_connection *c)
+{
+	uint64_t last_ns = c->retry.due_ns - c->retry.timeout_ns;
+	unsigned patience = c->retry.begun_ns >= last_ns ? TIMER_DEAF_PROBES : 1;
+
+	return c->queue != NULL && c->retry.tries >= patience && c->sent_ns >= last_ns && tcp_is_scarce(tcp_of(c)) &&
+	       xk_share_exceeds(c->share);
+}
+
 /* Nothing has acknowledged the oldest byte, or a probe, in time. */
 static void
 timer_retransmit(struct tcp_connection *c, uint64_t now_ns)
@@ -11,6 +27,12 @@ timer_retransmit(struct tcp_connection *c, uint64_t now_ns)
 
 	if (now_ns - c->retry.begun_ns >= patience_ns) {
 		xk_count(&tcp->protocol, TCP_TIMED_OUT);
+		tcp_end(c, -ETIMEDOUT);
+		return;
+	}
+	if (timer_is_deaf(c)) {
+		xk_count(&tcp->protocol, TCP_DEAF);
+		c->resets = true;
 		tcp_end(c, -ETIMEDOUT);
 		return;
 	}

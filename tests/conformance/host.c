@@ -228,6 +228,8 @@ host_new(const struct host_plan *plan, char *why, size_t why_size)
 	host->platform = xk_memory_platform_new(XK_MEMORY_VIRTUAL);
 	if (host->platform == NULL)
 		abort();
+	if (plan->limit > 0)
+		xk_memory_platform_limit(host->platform, plan->limit);
 	host_fix_chance(host);
 	xk_memory_on_idle(host->platform, host_idle, host);
 	config.platform = host->platform;

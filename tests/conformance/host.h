@@ -30,6 +30,7 @@ struct host_plan {
 	const char *sets[HOST_SETS]; /* node.attribute=value */
 	unsigned set_count;
 	uint32_t mtu;
+	uint32_t limit;    /* of its buffers; 0: none */
 	unsigned number;   /* of this host among those of a network: they differ in link addresses and random numbers */
 	unsigned offloads; /* of its ports (enum xk_port_offload) */
 	const struct xk_protocol_type *const *types; /* of protocols; NULL: the library's */

@@ -54,17 +54,18 @@ script_do_host(struct script *s, char *const *words)
 	s->plan.mtu = 1500;
 	s->plan.types = user_types();
 	for (; *words != NULL; words++) {
-		bool takes = script_is(*words, "graph") || script_is(*words, "mtu");
+		bool is_mtu = script_is(*words, "mtu"),
+		     takes = is_mtu || script_is(*words, "graph") || script_is(*words, "limit");
 
 		if (takes && words[1] == NULL)
 			return script_fail(s, "an argument is missing after '%s'", *words);
 		if (script_is(*words, "graph")) {
 			if (!find_graph(s, *++words))
 				return false;
-		} else if (script_is(*words, "mtu")) {
+		} else if (takes) {
 			if (!number_parse(&s->names, *++words, &number, s->detail))
 				return script_fail_detail(s);
-			s->plan.mtu = (uint32_t)number;
+			*(is_mtu ? &s->plan.mtu : &s->plan.limit) = (uint32_t)number;
 		} else if (!add_address(s, *words)) {
 			return false;
 		}

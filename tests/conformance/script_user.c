@@ -30,6 +30,7 @@ static const struct result {
 	{ "waiting", -EAGAIN },
 	{ "in-use", -EADDRINUSE },
 	{ "impossible", -EINVAL },
+	{ "no-buffer", -ENOBUFS },
 };
 
 static struct xk_protocol *

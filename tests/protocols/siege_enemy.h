@@ -560,6 +560,7 @@ enemy_all(struct siege_enemy *e, uint32_t n)
 	enemy_attacks[n % XK_ARRAY_LENGTH(enemy_attacks)].send(e, n / XK_ARRAY_LENGTH(enemy_attacks));
 }
 
+static const struct enemy_attack enemy_deaf_attack = { "tcp (deaf)", enemy_tcp_deaf, true };
 static const struct enemy_attack enemy_all_attacks = { "all at once", enemy_all, true };
 
 /* Sends the attack's next frame. */

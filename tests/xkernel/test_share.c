@@ -40,6 +40,24 @@ TEST(holders_leave_as_much_free_as_they_hold)
 	CHECK_EQ(all.held, 0);
 }
 
+TEST(a_holder_exceeds_an_equal_part_of_the_limit)
+{
+	struct xk_share all = { .max = 31 }, own[3];
+
+	for (unsigned i = 0; i < XK_ARRAY_LENGTH(own); i++) {
+		own[i] = (struct xk_share){ .of = &all, .max = UINT32_MAX };
+		xk_share_enter(&own[i]);
+	}
+	CHECK(xk_share_take(&own[0], 10));
+	CHECK(!xk_share_exceeds(&own[0]));
+	CHECK(xk_share_take(&own[0], 1));
+	CHECK(xk_share_exceeds(&own[0]));
+	CHECK(!xk_share_exceeds(&own[1]));
+	xk_share_exit(&own[2]);
+	CHECK(!xk_share_exceeds(&own[0])); /* of two, it may have 15 */
+	xk_share_give(&own[0], 11);
+}
+
 RIG_TEST(sessions_of_one_host_have_one_share, rig_new("llp"))
 {
 	struct xk_share *first, *second, *other;

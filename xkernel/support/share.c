@@ -84,18 +84,29 @@ xk_share_take(struct xk_share *share, uint32_t count)
 	return fits;
 }
 
+bool
+xk_share_exceeds(const struct xk_share *share)
+{
+	const struct xk_share *of = share->of;
+	uint32_t parts = atomic_load_explicit(&of->parts, memory_order_relaxed);
+
+	return parts > 0 && xk_share_held(share) > share_limit(of) / parts;
+}
+
 /* ---- who makes room ---- */
 
 void
 xk_share_enter(struct xk_share *share)
 {
 	LIST_INSERT_HEAD(&share->of->within, share, beside);
+	atomic_fetch_add_explicit(&share->of->parts, 1, memory_order_relaxed);
 }
 
 void
 xk_share_exit(struct xk_share *share)
 {
 	LIST_REMOVE(share, beside);
+	atomic_fetch_sub_explicit(&share->of->parts, 1, memory_order_relaxed);
 	if (share->of->most == share)
 		share->of->most = NULL;
 }

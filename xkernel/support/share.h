@@ -36,6 +36,7 @@ struct xk_share {
 	uint32_t max;               /* and xk_keep_limit, if there is a keeper */
 	bool leaves;                /* holds at most as much as remains of the outermost */
 	_Atomic uint32_t held;
+	_Atomic uint32_t parts; /* number of shares within */
 	/* for xk_share_loser only */
 	LIST_ENTRY(xk_share) beside;
 	struct xk_share_list within;
@@ -64,6 +65,9 @@ void xk_share_give(struct xk_share *share, uint32_t count);
  * Returns whether it was taken. Any context.
  */
 bool xk_share_take(struct xk_share *share, uint32_t count);
+
+/* Returns whether share has more than an equal part of what the one around it may hold. Any context. */
+bool xk_share_exceeds(const struct xk_share *share);
 
 /* ---- who makes room; the protocol serializes these, with xk_share_take, xk_shares_join and xk_shares_leave ---- */
 
