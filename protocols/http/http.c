@@ -11,9 +11,10 @@
  * Threads:      the driver only keeps what comes, up to the end of a head, and starts a worker, one shepherd for all
  *               connections, which ends when nothing is left to do. It parses, makes the page or reads the file, and hands
  *               down what TCP has room for; then it is the next connection's turn. It waits for no peer.
- * Bounds:       connections, of which the peer that has most loses some to others, bytes of requests, fields of one, bytes of pages on their way; the time for a request to
- *               arrive, for a peer to take more of a response, and between requests. What waits is in lists by what it
- *               waits for, with one alarm: an idle connection costs nothing but its memory.
+ * Bounds:       connections, of which the peer that has most loses some to others; bytes of requests, fields of one, bytes
+ *               of pages on their way; the time for a request to arrive, for a peer to take more of a response, and between
+ *               requests. What waits is in lists by what it waits for, of all and of its peer, with one alarm: an idle
+ *               connection costs nothing but its memory.
  * Control:      the session below answers
  * Not done:     bodies, ranges, dates and conditions, chunks, compression, TLS; no file is listed, and none is written
  * Graph:        http -> tcp
@@ -28,6 +29,46 @@
 #define HTTP_MS UINT64_C(1000000)
 #define HTTP_LINGER_NS (2000 * HTTP_MS) /* for the peer to end its side */
 #define HTTP_RETRY_NS (10 * HTTP_MS)    /* until there may be buffers, or a stack for the worker */
+
+/* ---- peers; the lock is held ---- */
+
+static void
+http_peer_retired(struct xk_retired *retired)
+{
+	free(xk_container_of(retired, struct http_peer, retired));
+}
+
+/* Ends a peer that has no connection. */
+static void
+http_peer_release(struct http *http, struct http_peer *peer)
+{
+	if (xk_share_held(&peer->share) > 0)
+		return;
+	xk_share_exit(&peer->share);
+	xk_map_unbind(&http->peers, &peer->binding);
+	xk_retire(http->protocol.kernel, &peer->retired, http_peer_retired);
+}
+
+/* Returns the peer with this address; NULL: no memory. */
+static struct http_peer *
+http_peer_get(struct http *http, uint64_t address)
+{
+	const struct xk_key key = { address, 0 };
+	struct http_peer *peer = xk_map_resolve(&http->peers, key);
+
+	if (peer != NULL)
+		return peer;
+	peer = calloc(1, sizeof(*peer));
+	if (peer == NULL || xk_map_bind(&http->peers, &peer->binding, key, peer) != 0) {
+		free(peer);
+		return NULL;
+	}
+	for (unsigned i = 0; i < HTTP_STATES; i++)
+		TAILQ_INIT(&peer->lists[i]);
+	peer->share = (struct xk_share){ .of = &http->all, .max = UINT32_MAX };
+	xk_share_enter(&peer->share);
+	return peer;
+}
 
 /* ---- connections; the lock is held ---- */
 
@@ -52,17 +93,28 @@ http_patience_ns(const struct http *http, enum http_state state)
 	}
 }
 
+/* Takes a connection out of the lists. */
+static void
+http_unlist(struct http_connection *c)
+{
+	if (!c->is_listed)
+		return;
+	TAILQ_REMOVE(&c->http->lists[c->state], c, beside);
+	TAILQ_REMOVE(&c->peer->lists[c->state], c, of_peer);
+	c->is_listed = false;
+}
+
 static void
 http_move(struct http_connection *c, enum http_state state)
 {
 	struct http *http = c->http;
 	uint64_t patience_ns = http_patience_ns(http, state);
 
-	if (c->is_listed)
-		TAILQ_REMOVE(&http->lists[c->state], c, beside);
+	http_unlist(c);
 	c->state = state;
 	c->is_listed = true;
 	TAILQ_INSERT_TAIL(&http->lists[state], c, beside);
+	TAILQ_INSERT_TAIL(&c->peer->lists[state], c, of_peer);
 	c->due_ns = patience_ns == XK_NEVER ? XK_NEVER : xk_now_ns(&http->protocol) + patience_ns;
 	xk_alarm_set(&http->alarm, c->due_ns);
 }
@@ -71,27 +123,12 @@ http_move(struct http_connection *c, enum http_state state)
 static void
 http_end(struct http_connection *c, struct http_connections *gone)
 {
-	struct http *http = c->http;
-
-	if (c->is_listed)
-		TAILQ_REMOVE(&http->lists[c->state], c, beside);
+	http_unlist(c);
 	c->state = HTTP_GONE;
-	c->is_listed = false;
-	xk_share_give(c->share, 1);
-	xk_shares_leave(&http->shares, c->share);
-	c->share = NULL;
+	xk_share_give(&c->peer->share, 1);
+	http_peer_release(c->http, c->peer);
+	c->peer = NULL;
 	TAILQ_INSERT_TAIL(gone, c, beside);
-}
-
-/* Returns the connection that has been longest in a state, of one peer or of all (NULL); NULL: none. */
-static struct http_connection *
-http_oldest(struct http *http, enum http_state state, const struct xk_share *share)
-{
-	struct http_connection *c = TAILQ_FIRST(&http->lists[state]);
-
-	while (c != NULL && share != NULL && c->share != share)
-		c = TAILQ_NEXT(c, beside);
-	return c;
 }
 
 /* Looks for the end of the first head, from where it was left. */
@@ -232,21 +269,26 @@ http_begin(struct http_connection *c)
 	return made;
 }
 
+/* Returns the connection in these lists that has had most time to take what TCP has for it; NULL: none. */
+static struct http_connection *
+http_slowest(const struct http_connections *lists)
+{
+	struct http_connection *drains = TAILQ_FIRST(&lists[HTTP_DRAINS]), *sends = TAILQ_FIRST(&lists[HTTP_SENDS]);
+
+	return drains == NULL || (sends != NULL && sends->due_ns < drains->due_ns) ? sends : drains;
+}
+
 /*
- * No buffer is left for a peer: has the worker see after that connection of it (if it has none: of any peer) which has had
- * most time to take what TCP has for it, which ends it unless all is taken. Peers that read nothing could keep all buffers
- * otherwise. The lock is held.
+ * No buffer is left for a peer: has the worker see after the slowest connection of it, or else of any peer, which ends it
+ * unless all is taken. Peers that read nothing could keep all buffers otherwise. The lock is held.
  */
 static void
-http_reclaim(struct http *http, const struct xk_share *share)
+http_reclaim(struct http *http, const struct http_peer *peer)
 {
-	struct http_connection *drains = http_oldest(http, HTTP_DRAINS, share);
-	struct http_connection *sends = http_oldest(http, HTTP_SENDS, share);
-	struct http_connection *oldest =
-		drains == NULL || (sends != NULL && sends->due_ns < drains->due_ns) ? sends : drains;
+	struct http_connection *oldest = http_slowest(peer->lists);
 
-	if (oldest == NULL && share != NULL)
-		http_reclaim(http, NULL);
+	if (oldest == NULL)
+		oldest = http_slowest(http->lists);
 	if (oldest == NULL)
 		return;
 	oldest->is_overdue = true;
@@ -265,7 +307,7 @@ http_go_on(struct http_connection *c, int sent, struct http_connections *gone)
 		http_move(c, c->has_room ? HTTP_WORKS : HTTP_SENDS);
 	} else if (sent == -ENOBUFS && xk_now_ns(self) < c->stalls_ns) {
 		http_move(c, HTTP_RETRIES);
-		http_reclaim(http, c->share);
+		http_reclaim(http, c->peer);
 	} else if (sent == 0) {
 		http_move(c, HTTP_WORKS);
 	} else if (sent < 0) {
@@ -358,8 +400,8 @@ http_work(void *argument)
 		c = TAILQ_FIRST(&http->lists[HTTP_WORKS]);
 		http->works = c != NULL;
 		if (c != NULL) {
-			TAILQ_REMOVE(&http->lists[HTTP_WORKS], c, beside);
-			c->is_listed = c->has_room = false;
+			http_unlist(c);
+			c->has_room = false;
 			is_overdue = c->is_overdue;
 		}
 		xk_unlock(&http->lock);
@@ -439,44 +481,47 @@ http_expire(struct xk_alarm *alarm, uint64_t now_ns)
 /* ---- from below ---- */
 
 /*
- * Returns the connection that makes room for one of share's: of the peer that has most, the one that waits longest, also in
+ * Returns the connection that makes room for one of peer's: of the peer that has most, the one that waits longest, also in
  * a response if that is another peer. A peer that has none, as have all others at most one, takes any that waits. NULL:
  * none. The lock is held.
  */
 static struct http_connection *
-http_loser(struct http *http, struct xk_share *share)
+http_loser(struct http *http, struct http_peer *peer)
 {
 	static const enum http_state states[] = { HTTP_LINGERS, HTTP_IDLE, HTTP_DRAINS, HTTP_READS, HTTP_SENDS };
-	const struct xk_share *loser = xk_share_loser(share, 1);
-	unsigned count = XK_ARRAY_LENGTH(states) - (loser == share);
+	const struct http_peer *loser = (const struct http_peer *)xk_share_loser(&peer->share, 1);
+	const struct http_connections *lists = xk_share_held(&loser->share) > 0 ? loser->lists : http->lists;
+	unsigned count = XK_ARRAY_LENGTH(states) - (loser == peer);
 	struct http_connection *c = NULL;
 
 	for (unsigned i = 0; i < count && c == NULL; i++)
-		c = http_oldest(http, states[i], xk_share_held(loser) > 0 ? loser : NULL);
+		c = TAILQ_FIRST(&lists[states[i]]);
 	return c;
 }
 
-/* Takes a place in the peer's share, if needed by ending a connection. Returns the share; NULL: no room, or no memory. */
-static struct xk_share *
-http_take_place(struct http *http, uint64_t peer, struct http_connections *gone)
+/* Takes a place for a connection, if needed by ending another one. Returns its peer; NULL: no room, or no memory. */
+static struct http_peer *
+http_take_place(struct http *http, uint64_t address, struct http_connections *gone)
 {
 	struct http_connection *loser;
-	struct xk_share *share;
+	struct http_peer *peer;
 
 	xk_lock(&http->lock);
-	share = xk_shares_join(&http->shares, &(struct xk_key){ peer, 0 }, 1);
-	while (share != NULL && !xk_share_take(share, 1)) {
-		loser = http_loser(http, share);
-		if (loser != NULL) {
-			xk_count(&http->protocol, HTTP_EVICTED);
-			http_end(loser, gone);
-			continue;
+	for (;;) {
+		peer = http_peer_get(http, address); /* each time: it may have ended with the loser */
+		if (peer == NULL || xk_share_take(&peer->share, 1))
+			break;
+		loser = http_loser(http, peer);
+		if (loser == NULL) {
+			http_peer_release(http, peer);
+			peer = NULL;
+			break;
 		}
-		xk_shares_leave(&http->shares, share);
-		share = NULL;
+		xk_count(&http->protocol, HTTP_EVICTED);
+		http_end(loser, gone);
 	}
 	xk_unlock(&http->lock);
-	return share;
+	return peer;
 }
 
 static struct http_connection *
@@ -505,26 +550,26 @@ http_open_done(struct xk_protocol *self, struct xk_protocol *llp, struct xk_sess
 	struct http *http = (struct http *)self;
 	struct http_connections gone = TAILQ_HEAD_INITIALIZER(gone);
 	struct http_connection *c = NULL;
-	struct xk_share *share;
+	struct http_peer *peer;
 
 	(void)llp;
 	(void)hlp_type;
 	if (!xk_duplicate(session))
 		return -ECONNABORTED;
-	share = http_take_place(http, xk_peer_address(session), &gone);
+	peer = http_take_place(http, xk_peer_address(session), &gone);
 	for (c = TAILQ_FIRST(&gone); c != NULL; c = TAILQ_NEXT(c, beside))
 		if (c->response != NULL || http_unread(c) > 0) /* TCP would keep it */
 			xk_control(c->session, XK_TCP_ABORT, NULL);
 	http_free_all(&gone);
-	if (share != NULL)
+	if (peer != NULL)
 		c = http_connection_new(http, session);
 	xk_lock(&http->lock);
 	if (c != NULL) {
-		c->share = share;
+		c->peer = peer;
 		http_move(c, HTTP_IDLE);
-	} else if (share != NULL) {
-		xk_share_give(share, 1);
-		xk_shares_leave(&http->shares, share);
+	} else if (peer != NULL) {
+		xk_share_give(&peer->share, 1);
+		http_peer_release(http, peer);
 	}
 	xk_unlock(&http->lock);
 	if (c == NULL) {
@@ -613,7 +658,8 @@ http_init(struct xk_protocol *self)
 		TAILQ_INIT(&http->lists[i]);
 	xk_lock_init(&http->lock, self);
 	xk_alarm_init(&http->alarm, NULL, &http->lock, http_expire);
-	err = xk_shares_init(&http->shares, self, XK_SHARES_TAKEN, (uint32_t)http->connections_max);
+	http->all = (struct xk_share){ .max = (uint32_t)http->connections_max };
+	err = xk_map_init(&http->peers, self->kernel, 16);
 	if (err != 0)
 		return err;
 	err = xk_map_init(&http->map, self->kernel, 64);
@@ -629,7 +675,7 @@ http_init(struct xk_protocol *self)
 		close(http->folder);
 	xk_map_fini(&http->map);
 fail:
-	xk_shares_fini(&http->shares);
+	xk_map_fini(&http->peers);
 	return err;
 }
 
@@ -649,7 +695,7 @@ http_fini(struct xk_protocol *self)
 	if (http->folder >= 0)
 		close(http->folder);
 	xk_map_fini(&http->map);
-	xk_shares_fini(&http->shares);
+	xk_map_fini(&http->peers);
 }
 
 /* ---- promises ---- */

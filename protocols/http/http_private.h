@@ -114,6 +114,14 @@ struct http_response {
 
 TAILQ_HEAD(http_connections, http_connection);
 
+/* A host that has connections. All of it is protected by http's lock. */
+struct http_peer {
+	struct xk_share share; /* first; of connections: the peer ends with the last one */
+	struct xk_binding binding;
+	struct xk_retired retired;
+	struct http_connections lists[HTTP_STATES]; /* as http's, of this peer's connections */
+};
+
 struct http_connection {
 	struct xk_binding binding;
 	struct xk_retired retired;
@@ -122,10 +130,10 @@ struct http_connection {
 	struct http_names names;
 
 	/* protected by http's lock */
-	struct xk_share *share; /* the peer's, of connections; NULL: it has ended */
-	TAILQ_ENTRY(http_connection) beside;
+	struct http_peer *peer; /* NULL: it has ended */
+	TAILQ_ENTRY(http_connection) beside, of_peer;
 	enum http_state state;
-	bool is_listed;  /* in the list of its state; otherwise, in HTTP_WORKS, the worker has it */
+	bool is_listed;  /* in the lists of its state; otherwise, in HTTP_WORKS, the worker has it */
 	bool is_last;    /* nothing is served behind the response */
 	bool has_ended;  /* the peer's side, or all */
 	bool has_room;   /* there is some again, since the worker had it */
@@ -157,7 +165,8 @@ struct http {
 	struct xk_alarm alarm;       /* of all connections */
 	struct http_connections
 		lists[HTTP_STATES]; /* by state; in the order of due_ns, as all in one have one patience */
-	struct xk_shares shares;    /* of peers, in the connections */
+	struct xk_share all;        /* of connections */
+	struct xk_map peers;        /* by address */
 	bool works;                 /* there is a worker */
 };
 

@@ -317,6 +317,16 @@ HTTP_TEST(http_ends_the_connection_idle_longest_for_a_new_one, "http.connections
 	CHECK_EQ(rig_counter(r, "late"), 0);
 }
 
+HTTP_TEST(http_ends_a_peers_only_connection_for_a_new_one_of_it, "http.connections=1;")
+{
+	for (unsigned i = 0; i < 3; i++) {
+		say_anew(r, GET("/"));
+		CHECK_TEXT(heard(r), "HTTP/1.1 200 OK\r\n", "hello");
+		CHECK_EQ(rig_wire_session_count(r), 1);
+	}
+	rig_expect_counts(r, "evicted=2 accepted=3");
+}
+
 /* Another browser, on this host, opens a connection with its first bytes. */
 static struct xk_session *
 say_from(struct rig *r, uint64_t host, const char *text)
