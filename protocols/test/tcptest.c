@@ -10,7 +10,9 @@
  *	flow	4	1 send (client to server), 2 receive, 3 both, 4 echo (the server sends back what comes)
  *
  * A side that has sent everything sends a FIN; a client whose bytes have come, and the peer's FIN, closes. A server that
- * gets a wrong byte resets the connection. Round trips do not wait for company (XK_TCP_SET_EAGER).
+ * gets a wrong byte resets the connection. Round trips do not wait for company (XK_TCP_SET_EAGER). Peers that read nothing
+ * must not take all of the server's shepherds: it sends at most `streams` streams at once, which the others wait for, and
+ * as many echoes may wait for their peers; a connection with a further one is reset (refused).
  *
  * Participants: none above; below (remote: host, port; local: port)
  * Control:      the session below answers
@@ -37,6 +39,7 @@ static const char *const tcptest_flows[] = { "send", "receive", "both", "echo", 
 #define TCPTEST_COUNTERS(C)                                                                                            \
 	C(TCPTEST_MESSAGES, "messages")                                                                                \
 	C(TCPTEST_ACCEPTED, "accepted")                                                                                \
+	C(TCPTEST_REFUSED, "refused")                                                                                  \
 	C(TCPTEST_FINISHED, "finished")                                                                                \
 	C(TCPTEST_FAILED, "failed")                                                                                    \
 	C(TCPTEST_SENT, "sent")                                                                                        \
@@ -52,16 +55,19 @@ TAILQ_HEAD(tcptest_connections, tcptest_connection);
 struct tcptest {
 	struct xk_protocol protocol;
 	/* settings */
-	uint64_t port, bytes, size, connections, times, start_ns, silence_ns;
+	uint64_t port, bytes, size, connections, times, streams, start_ns, silence_ns;
 	uint32_t peer;
 	unsigned flow; /* position in tcptest_flows */
 	bool serve, strict;
 
-	struct xk_event begins;
+	struct xk_event begins, retries;
 	struct xk_map map; /* connections by the session below */
 	struct xk_lock lock;
-	struct tcptest_connections all; /* oldest first: in each run, they are closed in the same order */
-	struct client_trips trips;      /* of the run that `peer` starts */
+	struct tcptest_connections all;     /* oldest first: in each run, they are closed in the same order */
+	struct tcptest_connections waiting; /* a server's, whose streams wait for others; under the lock */
+	unsigned senders;                   /* shepherds that send such streams; under the lock */
+	_Atomic unsigned echoes;            /* that are being pushed */
+	struct client_trips trips;          /* of the run that `peer` starts */
 	_Atomic bool runs;
 	/* of a run; changed under `lock`, which is held while `record` is called */
 	struct xk_tcptest_run run; /* rounds == 0: bytes and times are those of the settings */
@@ -72,14 +78,14 @@ struct tcptest {
 /* A connection, as its user sees it. A reference for the session's hlp, and one for each shepherd that uses it. */
 struct tcptest_connection {
 	struct xk_binding binding;
-	TAILQ_ENTRY(tcptest_connection) beside;
+	TAILQ_ENTRY(tcptest_connection) beside, next;
 	struct xk_retired retired;
 	struct tcptest *tcptest;
 	struct xk_session *session;   /* a reference */
 	struct xk_semaphore progress; /* of the client */
 	struct xk_lock lock;          /* protects what follows */
 	unsigned references, flow;
-	bool is_client, has_request, has_ended;
+	bool is_client, has_request, has_ended, is_aborted;
 	int error; /* of a push in demux; 0: none */
 	uint8_t request[TCPTEST_REQUEST];
 	uint64_t requested; /* bytes of the request that have come */
@@ -227,7 +233,7 @@ tcptest_send_stream(struct tcptest_connection *c)
 		struct xk_msg *m = tcptest_message(c->tcptest, c->sent, len, c->is_client);
 
 		if (m == NULL) {
-			xk_delay(&c->tcptest->protocol, 1000);
+			err = xk_delay(&c->tcptest->protocol, 1000);
 			continue;
 		}
 		c->sent += len;
@@ -248,13 +254,59 @@ tcptest_send_stream(struct tcptest_connection *c)
 
 /* ---- the server ---- */
 
-/* The shepherd that sends a server's stream. Takes a reference. */
+/* The shepherd that sends streams of the server, one after another. Takes the connections' references. */
 static void
 tcptest_serve(void *argument)
 {
-	struct tcptest_connection *c = argument;
+	struct tcptest *tcptest = argument;
+	struct tcptest_connection *c;
 
-	tcptest_send_stream(c);
+	for (;;) {
+		xk_lock(&tcptest->lock);
+		c = TAILQ_FIRST(&tcptest->waiting);
+		if (c != NULL)
+			TAILQ_REMOVE(&tcptest->waiting, c, next);
+		else
+			tcptest->senders--;
+		xk_unlock(&tcptest->lock);
+		if (c == NULL)
+			return;
+		tcptest_send_stream(c);
+		tcptest_release(c);
+	}
+}
+
+/* Starts another such shepherd if streams wait and there may be one more. If there is no stack, tries again later. */
+static void
+tcptest_start_sender(struct tcptest *tcptest)
+{
+	bool starts;
+
+	xk_lock(&tcptest->lock);
+	starts = !TAILQ_EMPTY(&tcptest->waiting) && tcptest->senders < tcptest->streams;
+	tcptest->senders += starts;
+	xk_unlock(&tcptest->lock);
+	if (!starts || xk_thread_start(tcptest->protocol.kernel, "tcptest", tcptest_serve, tcptest) == 0)
+		return;
+	xk_lock(&tcptest->lock);
+	tcptest->senders--;
+	xk_unlock(&tcptest->lock);
+	xk_event_schedule(&tcptest->retries, CLIENT_RETRY_US);
+}
+
+static void
+tcptest_retry(struct xk_event *event, void *argument)
+{
+	(void)event;
+	tcptest_start_sender(argument);
+}
+
+/* Resets a connection of the server. Only for demux, which it reaches no more. */
+static void
+tcptest_abort(struct tcptest_connection *c)
+{
+	c->is_aborted = true;
+	xk_control(c->session, XK_TCP_ABORT, NULL); /* after which close_done is not called */
 	tcptest_release(c);
 }
 
@@ -305,7 +357,7 @@ static int
 tcptest_begin_serving(struct tcptest_connection *c)
 {
 	const bool eager = true;
-	int err;
+	struct tcptest *tcptest = c->tcptest;
 
 	if (c->flow == XK_TCPTEST_ECHO)
 		return xk_control(c->session, XK_TCP_SET_EAGER, &eager);
@@ -314,10 +366,11 @@ tcptest_begin_serving(struct tcptest_connection *c)
 	xk_lock(&c->lock);
 	c->references++;
 	xk_unlock(&c->lock);
-	err = xk_thread_start(c->tcptest->protocol.kernel, "tcptest", tcptest_serve, c);
-	if (err != 0)
-		tcptest_release(c);
-	return err;
+	xk_lock(&tcptest->lock);
+	TAILQ_INSERT_TAIL(&tcptest->waiting, c, next);
+	xk_unlock(&tcptest->lock);
+	tcptest_start_sender(tcptest);
+	return 0;
 }
 
 /* ---- round trips ---- */
@@ -357,20 +410,30 @@ tcptest_end_trip(struct tcptest_connection *c)
 
 /* ---- receiving ---- */
 
-/* Sends m back, in spite of others who keep the buffers: TCP drops what it cannot keep. Takes m. */
-static void
+/*
+ * Sends m back. Takes m. Waits for room, and for buffers that others keep, unless too many echoes wait already: returns
+ * false if they do, or if there is no stack left to wait on.
+ */
+static bool
 tcptest_echo(struct tcptest_connection *c, struct xk_msg *m)
 {
+	struct tcptest *tcptest = c->tcptest;
+	bool is_full = atomic_fetch_add_explicit(&tcptest->echoes, 1, memory_order_relaxed) >= tcptest->streams;
+	uint64_t room = 1;
 	int err = -ENOBUFS;
 
-	while (err == -ENOBUFS) {
+	if (is_full)
+		xk_control(c->session, XK_GET_ROOM, &room);
+	while (err == -ENOBUFS && room > 0) {
 		struct xk_msg *again = xk_msg_reference(m);
 
 		err = again == NULL ? -ENOBUFS : xk_push(c->session, again);
-		if (err == -ENOBUFS && xk_delay(&c->tcptest->protocol, 1000) != 0)
+		if (err == -ENOBUFS && (is_full || xk_delay(&tcptest->protocol, 1000) != 0))
 			break;
 	}
+	atomic_fetch_sub_explicit(&tcptest->echoes, 1, memory_order_relaxed);
 	xk_msg_free(m);
+	return err != -ENOBUFS;
 }
 
 static void
@@ -381,14 +444,16 @@ tcptest_demux(struct xk_protocol *self, struct xk_session *session, struct xk_ms
 	uint64_t len, place, wrong;
 
 	xk_count(self, TCPTEST_MESSAGES);
-	if (c == NULL) {
+	if (c == NULL || c->is_aborted) {
 		xk_drop(self, m, XK_DROP_NO_SESSION);
 		return;
 	}
 	if (!c->is_client && !c->has_request) {
-		if (!tcptest_take_request(c, &m) || (c->has_request && tcptest_begin_serving(c) != 0))
-			xk_control(session, XK_TCP_ABORT, NULL);
-		if (!c->has_request) {
+		bool is_good = tcptest_take_request(c, &m) && (!c->has_request || tcptest_begin_serving(c) == 0);
+
+		if (!is_good)
+			tcptest_abort(c);
+		if (!is_good || !c->has_request) {
 			xk_msg_free(m);
 			return;
 		}
@@ -408,12 +473,15 @@ tcptest_demux(struct xk_protocol *self, struct xk_session *session, struct xk_ms
 		tcptest_end_trip(c);
 	else if (c->is_client && c->flow != XK_TCPTEST_ECHO)
 		xk_semaphore_signal(&c->progress);
-	else if (wrong > 0)
-		xk_control(session, XK_TCP_ABORT, NULL);
-	if (!c->is_client && c->flow == XK_TCPTEST_ECHO && len > 0)
-		tcptest_echo(c, m);
-	else
+	if (c->is_client || c->flow != XK_TCPTEST_ECHO || len == 0) {
 		xk_msg_free(m);
+	} else if (!tcptest_echo(c, m)) {
+		xk_count(self, TCPTEST_REFUSED);
+		tcptest_abort(c);
+		return;
+	}
+	if (!c->is_client && wrong > 0)
+		tcptest_abort(c);
 }
 
 /* The peer has sent everything, or the connection has failed. */
@@ -711,6 +779,8 @@ tcptest_init(struct xk_protocol *self)
 		return err;
 	xk_lock_init(&tcptest->lock, self);
 	TAILQ_INIT(&tcptest->all);
+	TAILQ_INIT(&tcptest->waiting);
+	xk_event_init(&tcptest->retries, self->kernel, tcptest_retry, tcptest);
 	xk_event_init(&tcptest->begins, self->kernel, tcptest_begin, tcptest);
 	if (tcptest->serve)
 		err = xk_open_enable(self, self, xk_lower(self, 0), &own);
@@ -728,6 +798,7 @@ tcptest_fini(struct xk_protocol *self)
 	struct tcptest_connection *c;
 
 	xk_event_cancel(&tcptest->begins);
+	xk_event_cancel(&tcptest->retries);
 	while ((c = TAILQ_FIRST(&tcptest->all)) != NULL) {
 		TAILQ_REMOVE(&tcptest->all, c, beside);
 		xk_map_unbind(&tcptest->map, &c->binding);
@@ -773,6 +844,9 @@ static const struct xk_setting tcptest_settings[] = {
 		   .max = 100000),
 	XK_SETTING(UINT, struct tcptest, times, "times", "that each is opened and closed", .initial = "1", .min = 1,
 		   .max = UINT32_MAX),
+	XK_SETTING(UINT, struct tcptest, streams, "streams",
+		   "of the server, at once: others wait; and echoes that wait for peers: others are reset",
+		   .initial = "24", .min = 1, .max = 65536),
 	XK_SETTING(TIME, struct tcptest, start_ns, "start", "time from the boot to the first connection",
 		   .initial = "0s"),
 	XK_SETTING(TIME, struct tcptest, silence_ns, "silence", "longest wait for bytes", .initial = "60s",
