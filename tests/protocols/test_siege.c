@@ -1,7 +1,7 @@
 /*
  * test_siege.c - one confirmed host attacks each protocol in turn, or sixteen or a thousand attack together. With few
- * buffers, the attacked host must still answer ARP, echoes and an honest client's calls and connections, and count every frame that it
- * does not answer. Attacks on TCP get at most three times the bytes that they take.
+ * buffers, the attacked host must still answer ARP, echoes and an honest client's calls and connections, and count every
+ * frame that it does not answer. Attacks on TCP get at most three times the bytes that they take.
  *
  * Prints for each protocol the longest times on the virtual clock, the lowest number of free buffers, and the drops.
  * With XK_TEST_LONG=1 each attack lasts a minute.
