@@ -252,6 +252,7 @@ struct tcp_connection {
 	bool tails : 1;       /* retry.due_ns is when the tail of what is in flight is probed (RFC 8985, 7) */
 	bool awaits_tail : 1; /* such a probe is on its way, and ends at tail_end */
 	bool resent_tail : 1; /* it has no new bytes */
+	bool remembered : 1;  /* in limbo, until this connection was made */
 	union {
 		struct {
 			bool recovers : 1;    /* from losses: fast recovery or, with SACK, after a timeout */
@@ -353,7 +354,8 @@ struct tcp_how {
 	uint32_t iss, irs, window;
 	struct tcp_options options; /* of the peer's SYN */
 	uint32_t stamp_offset;
-	unsigned tries; /* repetitions of the answer */
+	unsigned tries;  /* repetitions of the answer */
+	bool remembered; /* in limbo; otherwise the answer was a cookie */
 };
 
 /* ---- tcp_connection.c ---- */

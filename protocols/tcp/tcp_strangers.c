@@ -318,6 +318,7 @@ strangers_listen(struct tcp *tcp, struct xk_session *lls, const uint8_t *p, cons
 		if (entry != NULL) {
 			entry->lls = lls;
 			entry->how = how;
+			entry->how.remembered = true;
 			entry->due_ns = now_ns + tcp->timeouts.first_ns;
 			is_added = strangers_add(tcp, entry, ends);
 		}
@@ -361,8 +362,11 @@ strangers_reopened(struct tcp *tcp, struct tcp_stranger_entry *entry, const stru
 	return XK_DROP_TAKEN;
 }
 
-/* Forgets an open that was completed. Not before there is a connection: until then, other shepherds need it, too. */
-static void
+/*
+ * Forgets an open that was completed. Not before there is a connection: until then, other shepherds need it, too. Returns
+ * its session below, which the caller releases without a lock; NULL: it is forgotten already.
+ */
+static struct xk_session *
 strangers_forget(struct tcp *tcp, struct xk_key ends, const struct tcp_how *how)
 {
 	struct tcp_strangers *all = tcp->strangers;
@@ -378,31 +382,42 @@ strangers_forget(struct tcp *tcp, struct xk_key ends, const struct tcp_how *how)
 		xk_count(&tcp->protocol, TCP_ACCEPTED);
 	}
 	xk_unlock(&all->lock);
-	if (lls != NULL)
-		xk_session_release(lls);
+	return lls;
 }
 
-/* Makes the connection, or finds the one that another shepherd has made, and hands m, the segment, to it. Takes m. */
+/*
+ * Makes the connection, or finds the one that another shepherd has made, and hands m, the segment, to it. If the other one
+ * has ended since, this shepherd has made another, which no peer knows: it ends at once. Takes m.
+ */
 static void
 strangers_accept(struct tcp *tcp, struct xk_session *lls, struct xk_msg *m, const struct tcp_segment *segment,
 		 struct tcp_how *how, struct xk_key ends, struct xk_key key, struct xk_key passive)
 {
+	struct xk_session *forgotten;
 	struct tcp_connection *c;
 
 	c = (struct tcp_connection *)xk_table_accept(&tcp->protocol, key, passive, lls, how, m);
-	strangers_forget(tcp, ends, how);
+	if (c != NULL)
+		xk_lock(&c->lock); /* so that whoever made c sees that somebody else has forgotten the open for its sake */
+	forgotten = strangers_forget(tcp, ends, how);
 	if (c == NULL) {
+		if (forgotten != NULL)
+			xk_session_release(forgotten);
 		/* the peer believes that it is open: it is if another shepherd has accepted it meanwhile */
 		if (xk_table_find(&tcp->protocol, key) == NULL)
 			tcp_refuse(&tcp->protocol, lls, how->p, segment);
 		return;
 	}
-	xk_lock(&c->lock);
+	c->remembered |= forgotten != NULL;
 	if (c->accepted_by == how) { /* this shepherd has announced it */
 		c->accepted_by = NULL;
 		c->delivers = false;
+		if (how->remembered && !c->remembered)
+			tcp_end(c, -ECONNRESET);
 	}
 	xk_unlock(&c->lock);
+	if (forgotten != NULL)
+		xk_session_release(forgotten);
 	xk_pop(&c->session, lls, m, NULL);
 }
 
