@@ -82,8 +82,8 @@ tcp_join(struct tcp_connection *c, bool is_accepted)
 	struct tcp *tcp = tcp_of(c);
 	const struct xk_key peer = { xk_peer_address(c->session.lls), 0 };
 
-	c->share = xk_shares_join(&tcp->shares, &peer, 1);
-	if (c->share == NULL)
+	c->kept.share = xk_shares_join(&tcp->shares, &peer, 1);
+	if (c->kept.share == NULL)
 		return -ENOMEM;
 	if (!is_accepted)
 		return 0;
@@ -279,7 +279,7 @@ tcp_close(struct xk_session *session)
 	if (c->place != NULL)
 		xk_share_give(c->place, 1);
 	xk_shares_leave(&tcp_of(c)->places, c->place);
-	xk_shares_leave(&tcp_of(c)->shares, c->share);
+	xk_shares_leave(&tcp_of(c)->shares, c->kept.share);
 }
 
 /* ---- control ---- */
@@ -466,7 +466,7 @@ tcp_session_promise(struct xk_session *session, bool at_rest)
 		begin += (uint32_t)xk_msg_len(m);
 		buffers += xk_msg_buffers(m);
 	}
-	if (buffers > 0 && buffers > xk_share_held(c->share))
+	if (buffers != c->kept.held)
 		return "a message's buffers are not counted in its host's share";
 	if (c->queue != NULL && begin != c->snd_end)
 		return "the queue does not end where the stream does";

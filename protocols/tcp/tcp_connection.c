@@ -51,14 +51,13 @@ tcp_move(struct tcp_connection *c, enum tcp_event event)
 void
 tcp_queue_acked(struct tcp_connection *c, uint32_t sequence)
 {
-	uint32_t end = tcp_before(sequence, c->snd_end) ? sequence : c->snd_end, freed = 0, buffers = 0;
+	uint32_t end = tcp_before(sequence, c->snd_end) ? sequence : c->snd_end, buffers = 0;
 
 	while (c->queue != NULL && end - c->queue_begin >= xk_msg_len(c->queue)) {
 		struct xk_msg *m = c->queue;
 
 		c->queue = m->link;
 		c->queue_begin += (uint32_t)xk_msg_len(m);
-		freed += (uint32_t)xk_msg_len(m);
 		buffers += xk_msg_buffers(m);
 		if (c->cursor == m)
 			c->cursor = NULL;
@@ -66,10 +65,9 @@ tcp_queue_acked(struct tcp_connection *c, uint32_t sequence)
 	}
 	if (c->queue == NULL)
 		c->queue_end = &c->queue;
-	if (freed == 0)
-		return;
-	xk_share_give(c->share, buffers);
-	c->has_room |= xk_room_give(&c->room, freed);
+	c->has_room |= xk_room_give(&c->room, c->room.used - (c->snd_end - end));
+	if (buffers > 0)
+		xk_share_lot_give(&c->kept, buffers);
 }
 
 void
@@ -81,7 +79,7 @@ tcp_count_gaps(struct tcp_connection *c)
 		bytes += c->gaps->range[i].end - c->gaps->range[i].begin;
 	c->gap_bytes = bytes;
 	if (buffers < c->gaps_kept)
-		xk_share_give(c->share, c->gaps_kept - buffers);
+		xk_share_lot_give(&c->kept, c->gaps_kept - buffers);
 	c->gaps_kept = buffers;
 }
 
@@ -104,11 +102,11 @@ tcp_take_buffers(struct tcp_connection *c, uint32_t count)
 {
 	struct tcp *tcp = tcp_of(c);
 
-	if (tcp_is_scarce(tcp) && xk_share_exceeds(c->share))
+	if (tcp_is_scarce(tcp) && xk_share_exceeds(c->kept.share))
 		return false;
-	if (xk_share_take(c->share, count))
+	if (xk_share_lot_take(&c->kept, count))
 		return true;
-	if (!xk_share_exceeds(c->share)) /* each connection's timer expires once until then */
+	if (!xk_share_exceeds(c->kept.share)) /* each connection's timer expires once until then */
 		atomic_store_explicit(&tcp->scarce_until_ns, xk_now_ns(&tcp->protocol) + tcp->timeouts.max_ns,
 				      memory_order_relaxed);
 	return false;
@@ -269,21 +267,29 @@ connection_take_output(struct tcp_connection *c, struct xk_msg **out)
 	return count == XK_BURST;
 }
 
-/* Returns the next message for the hlp; NULL: none. The lock is held. */
+/*
+ * Returns the next messages for the hlp, by link; NULL: none. Several are at most an eighth of the window, which opens
+ * only when the hlp has returned from all of them. The lock is held.
+ */
 static struct xk_msg *
 connection_take_ready(struct tcp_connection *c)
 {
-	struct xk_msg *m;
+	struct xk_msg *first = NULL, **end = &first;
+	uint64_t bytes = 0;
 
 	if (c->is_closed)
 		tcp_drop_ready(c);
-	m = c->ready;
-	if (m == NULL)
-		return NULL;
-	c->ready = m->link;
+	for (; c->ready != NULL; c->ready = *end) {
+		bytes += xk_msg_len(c->ready);
+		if (first != NULL && bytes > tcp_of(c)->receive_max / 8)
+			break;
+		*end = c->ready;
+		end = &c->ready->link;
+	}
+	*end = NULL;
 	if (c->ready == NULL)
 		c->ready_end = &c->ready;
-	return m;
+	return first;
 }
 
 /* Returns whether the hlp is to be told of the end of the stream. */
@@ -318,8 +324,26 @@ connection_push(struct xk_session *s, struct xk_msg *m)
 	}
 }
 
+/* Hands up messages, a list by link, as long as the hlp does not close. Takes them. Returns their length. */
+static uint32_t
+connection_demux(struct tcp_connection *c, struct xk_msg *m)
+{
+	uint32_t len = 0;
+	struct xk_msg *next;
+
+	for (; m != NULL; m = next) {
+		next = m->link;
+		len += (uint32_t)xk_msg_len(m);
+		if (xk_unlikely(atomic_load_explicit(&c->is_closed, memory_order_relaxed)))
+			xk_msg_free(m);
+		else
+			xk_demux(&c->session, m);
+	}
+	return len;
+}
+
 /*
- * Takes what is handed up next: *m, or the end of the stream (*is_over). Returns whether there is either; only one
+ * Takes what is handed up next: *m, a list by link, or the end of the stream (*is_over). Returns whether there is either; only one
  * shepherd at a time hands up, and is_mine says that it is this one. The lock is held.
  */
 static bool
@@ -334,11 +358,31 @@ connection_take_up(struct tcp_connection *c, bool is_mine, struct xk_msg **m, bo
 	return c->delivers;
 }
 
+/* The end of tcp_finish when c has ended, or the hlp is to be told of room. Sends out. The lock is held, and released. */
+static XK_APART void
+connection_finish_rarely(struct tcp_connection *c, struct xk_msg *out)
+{
+	struct xk_session *s = &c->session;
+	bool has_ended = c->state == TCP_ENDED, gone = has_ended && c->lingers;
+	bool is_stopped = has_ended && xk_alarm_stop(&c->alarm);
+
+	c->has_room = false;
+	c->lingers = c->lingers && !gone;
+	xk_unlock(&c->lock);
+	connection_push(s, out);
+	if (!has_ended)
+		xk_room_notify(s);
+	if (is_stopped)
+		xk_session_release(s);
+	if (gone)
+		xk_session_release(s);
+}
+
 void
 tcp_finish(struct tcp_connection *c, bool delivers)
 {
 	struct xk_session *s = &c->session;
-	bool is_mine = false, is_over = false, is_full, has_room, gone, is_stopped;
+	bool is_mine = false, is_over = false, is_full;
 	struct xk_msg *out, *m;
 	uint32_t len;
 
@@ -348,11 +392,9 @@ tcp_finish(struct tcp_connection *c, bool delivers)
 		is_mine = delivers && connection_take_up(c, is_mine, &m, &is_over);
 		if (!is_mine && !is_full)
 			break;
-		len = m == NULL ? 0 : (uint32_t)xk_msg_len(m);
 		xk_unlock(&c->lock);
 		connection_push(s, out);
-		if (m != NULL)
-			xk_demux(s, m);
+		len = connection_demux(c, m);
 		if (is_over)
 			xk_close_done(s);
 		xk_lock(&c->lock);
@@ -360,17 +402,10 @@ tcp_finish(struct tcp_connection *c, bool delivers)
 			connection_returned(c, len);
 	}
 	connection_set_alarm(c);
-	has_room = c->has_room && c->state != TCP_ENDED;
-	c->has_room = false;
-	gone = c->state == TCP_ENDED && c->lingers;
-	c->lingers = c->lingers && !gone;
-	is_stopped = c->state == TCP_ENDED && xk_alarm_stop(&c->alarm);
+	if (xk_unlikely(c->state == TCP_ENDED || c->has_room)) {
+		connection_finish_rarely(c, out);
+		return;
+	}
 	xk_unlock(&c->lock);
 	connection_push(s, out);
-	if (has_room)
-		xk_room_notify(s);
-	if (is_stopped)
-		xk_session_release(s);
-	if (gone)
-		xk_session_release(s);
 }

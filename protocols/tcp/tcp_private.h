@@ -243,7 +243,6 @@ struct tcp_connection {
 	bool delivers : 1;    /* a shepherd hands messages up */
 	bool is_done : 1;     /* close_done was called, or must not be */
 	bool is_open : 1;     /* has been established */
-	bool is_closed : 1;   /* the hlp has closed it */
 	bool lingers : 1;     /* a reference is the connection's own, until it has ended */
 	bool refuses : 1;     /* the segment at hand is answered by a RST of its own */
 	bool has_room : 1;    /* the hlp is to be told of room */
@@ -264,6 +263,7 @@ struct tcp_connection {
 		};
 		uint8_t sends; /* not 0: one of these */
 	};
+	_Atomic bool is_closed;   /* the hlp has closed it: changed under the lock */
 	uint8_t reorder_quarters; /* of min_trip_us, beyond one: a segment may be late by so much (RFC 8985, 6.2) */
 	uint8_t reorder_persists; /* recoveries after which that is none again */
 
@@ -289,7 +289,7 @@ struct tcp_connection {
 	struct tcp_gaps *sacked, *gaps;     /* what the peer has behind gaps, and what this end has; NULL: nothing */
 	struct tcp_resent *resent;          /* NULL: nothing */
 	uint32_t gaps_kept;                 /* buffers of gaps */
-	struct xk_share *share;             /* the peer's, of buffers of queue and gaps */
+	struct xk_share_lot kept;           /* of the peer's share: buffers of queue and gaps */
 	struct xk_share *place;             /* the peer's, of connections that peers have opened; NULL: this end has */
 
 	struct xk_alarm alarm;

@@ -14,7 +14,7 @@ timer_is_deaf(const struct tcp_connection *c)
 	unsigned patience = c->retry.begun_ns >= last_ns ? TIMER_DEAF_PROBES : 1;
 
 	return c->queue != NULL && c->retry.tries >= patience && c->sent_ns >= last_ns && tcp_is_scarce(tcp_of(c)) &&
-	       xk_share_exceeds(c->share);
+	       xk_share_exceeds(c->kept.share);
 }
 
 /* Nothing has acknowledged the oldest byte, or a probe, in time. */

@@ -58,6 +58,39 @@ TEST(a_holder_exceeds_an_equal_part_of_the_limit)
 	xk_share_give(&own[0], 11);
 }
 
+TEST(a_lot_takes_in_advance_while_there_is_plenty)
+{
+	struct xk_share all = { .max = 100 * XK_SHARE_ADVANCE }, own = { .of = &all, .max = UINT32_MAX };
+	struct xk_share_lot lot = { .share = &own }, other = { .share = &own };
+
+	CHECK(xk_share_lot_take(&lot, 1));
+	CHECK_EQ(own.held, 1); /* it may be all that is needed */
+	CHECK(xk_share_lot_take(&lot, 2));
+	CHECK_EQ(own.held, 3 + XK_SHARE_ADVANCE);
+	for (unsigned i = 0; i < XK_SHARE_ADVANCE; i++)
+		CHECK(xk_share_lot_take(&lot, 1));
+	CHECK_EQ(own.held, 3 + XK_SHARE_ADVANCE);
+	xk_share_lot_give(&lot, XK_SHARE_ADVANCE);
+	xk_share_lot_give(&lot, 2);
+	CHECK_EQ(lot.held, 1);
+	CHECK_EQ(own.held, 3 + XK_SHARE_ADVANCE);
+	xk_share_lot_give(&lot, 1);
+	CHECK_EQ(own.held, 0);
+	/* what is given back beyond that is of use to others */
+	CHECK(xk_share_lot_take(&lot, 1) && xk_share_lot_take(&lot, 3 * XK_SHARE_ADVANCE));
+	xk_share_lot_give(&lot, 3 * XK_SHARE_ADVANCE);
+	CHECK_EQ(own.held, 1 + XK_SHARE_ADVANCE);
+	xk_share_lot_give(&lot, 1);
+	/* of the last 64 times as much, nothing is taken in advance, and all of it can be used */
+	CHECK(xk_share_take(&own, 37 * XK_SHARE_ADVANCE));
+	CHECK(xk_share_lot_take(&lot, 1) && xk_share_lot_take(&lot, 1));
+	CHECK_EQ(lot.spare, 0);
+	CHECK(xk_share_lot_take(&other, 63 * XK_SHARE_ADVANCE - 2));
+	CHECK(!xk_share_lot_take(&lot, 1));
+	CHECK_EQ(all.held, all.max);
+	CHECK_EQ(lot.held, 2);
+}
+
 RIG_TEST(sessions_of_one_host_have_one_share, rig_new("llp"))
 {
 	struct xk_share *first, *second, *other;

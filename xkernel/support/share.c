@@ -93,6 +93,41 @@ xk_share_exceeds(const struct xk_share *share)
 	return parts > 0 && xk_share_held(share) > share_limit(of) / parts;
 }
 
+/* ---- lots ---- */
+
+/* Returns whether what is taken in advance would be little beside what is left of the share. */
+static bool
+lot_has_plenty(const struct xk_share *share)
+{
+	while (share->of != NULL)
+		share = share->of;
+	return share->keeper != NULL ? xk_keep_room(share->keeper) / 64 >= XK_SHARE_ADVANCE
+				     : (share->max - xk_share_held(share)) / 64 >= XK_SHARE_ADVANCE;
+}
+
+bool
+xk_share_lot_refill(struct xk_share_lot *lot, uint32_t count)
+{
+	uint32_t needed = count - lot->spare;
+
+	if (lot->held > 0 && lot_has_plenty(lot->share) && xk_share_take(lot->share, needed + XK_SHARE_ADVANCE))
+		lot->spare = count + XK_SHARE_ADVANCE;
+	else if (xk_share_take(lot->share, needed))
+		lot->spare = count;
+	else
+		return false;
+	return true;
+}
+
+void
+xk_share_lot_return(struct xk_share_lot *lot)
+{
+	uint32_t rest = lot->held == 0 ? 0 : XK_SHARE_ADVANCE;
+
+	xk_share_give(lot->share, lot->spare - rest);
+	lot->spare = rest;
+}
+
 /* ---- who makes room ---- */
 
 void

@@ -27,6 +27,8 @@
 #include "xkernel/map.h"
 #include "xkernel/protocol.h"
 
+enum { XK_SHARE_ADVANCE = 16 }; /* what a session takes in advance, at most twice (struct xk_share_lot) */
+
 LIST_HEAD(xk_share_list, xk_share);
 
 /* The holding of one holder, or of all together. */
@@ -68,6 +70,43 @@ bool xk_share_take(struct xk_share *share, uint32_t count);
 
 /* Returns whether share has more than an equal part of what the one around it may hold. Any context. */
 bool xk_share_exceeds(const struct xk_share *share);
+
+/* ---- what a session takes and gives back all the time ---- */
+
+/*
+ * A session's part of a share. Once the session holds something, it takes some more in advance, if there is plenty, so
+ * that most calls change nothing that others use. A session that holds nothing has nothing in advance. The session's
+ * lock protects it.
+ */
+struct xk_share_lot {
+	struct xk_share *share;
+	uint32_t held, spare; /* of what was taken: in use, and in advance */
+};
+
+/* The slow halves of those below. Not for callers. */
+bool xk_share_lot_refill(struct xk_share_lot *lot, uint32_t count);
+void xk_share_lot_return(struct xk_share_lot *lot);
+
+/* As xk_share_take. */
+static inline bool
+xk_share_lot_take(struct xk_share_lot *lot, uint32_t count)
+{
+	if (xk_unlikely(count > lot->spare) && !xk_share_lot_refill(lot, count))
+		return false;
+	lot->spare -= count;
+	lot->held += count;
+	return true;
+}
+
+/* As xk_share_give. */
+static inline void
+xk_share_lot_give(struct xk_share_lot *lot, uint32_t count)
+{
+	lot->held -= count;
+	lot->spare += count;
+	if (lot->held == 0 || lot->spare >= 2 * XK_SHARE_ADVANCE)
+		xk_share_lot_return(lot);
+}
 
 /* ---- who makes room; the protocol serializes these, with xk_share_take, xk_shares_join and xk_shares_leave ---- */
 
