@@ -167,6 +167,8 @@ unsigned rig_sent(struct rig *r);
 const char *rig_sent_through(struct rig *r);
 /* Makes pushes on wires fail with status, and ports' transmit accept nothing. 0: back to normal. */
 void rig_fail_sending(struct rig *r, int status);
+/* Calls act once, in the next push on a wire, before its message counts as sent: as if another shepherd came first. */
+void rig_before_sending(struct rig *r, void (*act)(struct rig *r));
 
 /*
  * Return a fake wire's number of open sessions and of enables in force, the top remote and local address of its last

@@ -160,6 +160,7 @@ struct rig {
 	unsigned answer_count;
 	unsigned open_dones, wire_baseline;
 	int error, refuse, fail_sending;
+	void (*before_sending)(struct rig *r); /* once; NULL: nothing */
 	bool keep;
 	struct rig_calling calls[RIG_CALLS];
 	unsigned call_count;

@@ -20,6 +20,12 @@ rig_wire_push(struct xk_session *s, struct xk_msg *m)
 {
 	struct rig *r = rig_fake_of(s->protocol)->rig;
 
+	if (r->before_sending != NULL) {
+		void (*act)(struct rig * r) = r->before_sending;
+
+		r->before_sending = NULL;
+		act(r);
+	}
 	if (r->fail_sending != 0) {
 		xk_drop(s->protocol, m, XK_DROP_NO_BUFFER);
 		return r->fail_sending;
@@ -311,6 +317,12 @@ rig_fail_sending(struct rig *r, int status)
 	r->fail_sending = status;
 	for (unsigned i = 0; i < r->port_count; i++)
 		xk_memory_transmit_limit(r->ports[i], status != 0 ? 0 : XK_MEMORY_QUEUE);
+}
+
+void
+rig_before_sending(struct rig *r, void (*act)(struct rig *r))
+{
+	r->before_sending = act;
 }
 
 /* Returns the chosen fake wire; ends the test if there is none. */

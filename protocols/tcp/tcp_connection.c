@@ -246,25 +246,29 @@ connection_set_alarm(struct tcp_connection *c)
 }
 
 /*
- * Takes what is sent now, by link: *out. Returns whether that is a full burst. The lock is held: time stamps must not go
- * back, so the clock is read under it.
+ * Takes what is sent now, by link: *out. Returns whether there is anything. Only one shepherd at a time sends, because
+ * segments must not overtake each other, and is_mine says that it is this one; it also sends what others leave to it
+ * meanwhile. The lock is held: time stamps must not go back, so the clock is read under it.
  */
 static bool
-connection_take_output(struct tcp_connection *c, struct xk_msg **out)
+connection_take_output(struct tcp_connection *c, bool is_mine, struct xk_msg **out)
 {
 	struct xk_msg **end = out;
-	uint64_t now_ns = tcp_has_output(c) ? xk_now_ns(c->session.protocol) : 0;
-	unsigned count = 0;
+	uint64_t now_ns;
 
 	*out = NULL;
-	for (; count < XK_BURST && tcp_has_output(c); count++) {
+	if ((c->is_sending && !is_mine) || (!is_mine && !tcp_has_output(c)))
+		return false;
+	now_ns = tcp_has_output(c) ? xk_now_ns(c->session.protocol) : 0;
+	for (unsigned count = 0; count < XK_BURST && tcp_has_output(c); count++) {
 		*end = tcp_output(c, now_ns);
 		if (*end == NULL)
 			break;
 		end = &(*end)->link;
 		*end = NULL;
 	}
-	return count == XK_BURST;
+	c->is_sending = *out != NULL;
+	return c->is_sending;
 }
 
 /*
@@ -358,9 +362,9 @@ connection_take_up(struct tcp_connection *c, bool is_mine, struct xk_msg **m, bo
 	return c->delivers;
 }
 
-/* The end of tcp_finish when c has ended, or the hlp is to be told of room. Sends out. The lock is held, and released. */
+/* The end of tcp_finish when c has ended, or the hlp is to be told of room. The lock is held, and released. */
 static XK_APART void
-connection_finish_rarely(struct tcp_connection *c, struct xk_msg *out)
+connection_finish_rarely(struct tcp_connection *c)
 {
 	struct xk_session *s = &c->session;
 	bool has_ended = c->state == TCP_ENDED, gone = has_ended && c->lingers;
@@ -369,7 +373,6 @@ connection_finish_rarely(struct tcp_connection *c, struct xk_msg *out)
 	c->has_room = false;
 	c->lingers = c->lingers && !gone;
 	xk_unlock(&c->lock);
-	connection_push(s, out);
 	if (!has_ended)
 		xk_room_notify(s);
 	if (is_stopped)
@@ -382,30 +385,31 @@ void
 tcp_finish(struct tcp_connection *c, bool delivers)
 {
 	struct xk_session *s = &c->session;
-	bool is_mine = false, is_over = false, is_full;
+	bool is_sending = false, is_delivering = false, is_over = false;
 	struct xk_msg *out, *m;
 	uint32_t len;
 
 	for (;;) {
-		m = NULL;
-		is_full = connection_take_output(c, &out);
-		is_mine = delivers && connection_take_up(c, is_mine, &m, &is_over);
-		if (!is_mine && !is_full)
+		is_sending = connection_take_output(c, is_sending, &out);
+		connection_set_alarm(c);
+		if (is_sending) {
+			xk_unlock(&c->lock);
+			connection_push(s, out);
+			xk_lock(&c->lock);
+			continue;
+		}
+		is_delivering = delivers && connection_take_up(c, is_delivering, &m, &is_over);
+		if (!is_delivering)
 			break;
 		xk_unlock(&c->lock);
-		connection_push(s, out);
 		len = connection_demux(c, m);
 		if (is_over)
 			xk_close_done(s);
 		xk_lock(&c->lock);
-		if (is_mine)
-			connection_returned(c, len);
+		connection_returned(c, len);
 	}
-	connection_set_alarm(c);
-	if (xk_unlikely(c->state == TCP_ENDED || c->has_room)) {
-		connection_finish_rarely(c, out);
-		return;
-	}
-	xk_unlock(&c->lock);
-	connection_push(s, out);
+	if (xk_unlikely(c->state == TCP_ENDED || c->has_room))
+		connection_finish_rarely(c);
+	else
+		xk_unlock(&c->lock);
 }

@@ -241,6 +241,7 @@ struct tcp_connection {
 	bool times : 1;       /* timed_end is valid */
 	bool has_fin : 1;     /* the peer's FIN has come, at fin_at */
 	bool delivers : 1;    /* a shepherd hands messages up */
+	bool is_sending : 1;  /* a shepherd pushes segments */
 	bool is_done : 1;     /* close_done was called, or must not be */
 	bool is_open : 1;     /* has been established */
 	bool lingers : 1;     /* a reference is the connection's own, until it has ended */

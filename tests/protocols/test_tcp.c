@@ -299,6 +299,29 @@ ACCEPT_TEST(tcp_three_duplicates_resend_the_first_segment, "")
 	reset(e);
 }
 
+static void
+push_meanwhile(struct rig *r)
+{
+	struct xk_session *s = rig_announced_session(r);
+	struct xk_msg *m = xk_msg_from(xk_platform_of(s->protocol), "", 1);
+
+	CHECK_EQ(xk_push(s, m), 0);
+}
+
+RIG_TEST(tcp_segments_of_two_shepherds_do_not_overtake_each_other, tcp_rig("tcp.eager=yes;"))
+{
+	struct end e = accept_plain(r);
+
+	rig_before_sending(r, push_meanwhile);
+	CHECK_EQ(rig_push_pattern(r, e.s, 2 * MSS), 0);
+	for (uint32_t i = 0; i < 2; i++)
+		expect(&e, TCP_ACK, 1 + i * MSS, 1, MSS);
+	expect(&e, TCP_ACK, 1 + 2 * MSS, 1, 1);
+	expect_nothing(&e);
+	say(&e, TCP_ACK, 1, 2 + 2 * MSS, "");
+	reset(&e);
+}
+
 RIG_TEST(tcp_ranges_of_what_was_not_sent_are_ignored, tcp_rig(""))
 {
 	struct end e = accept_with(r, &selective);

@@ -173,6 +173,47 @@ TEST(many_threads_lose_no_frame_on_a_full_device)
 	check_full_device(XK_REGULAR, XK_DRIVER_ADAPTIVE);
 }
 
+/* Pushes three frames of one conversation in turn: in the driver, in another thread while the driver has the device, and in the driver. */
+static void *
+push_second(void *argument)
+{
+	struct host *h = argument;
+
+	CHECK_EQ(xk_push(h->top->session, xk_msg_from(h->platform, "2", 1)), 0);
+	return NULL;
+}
+
+static void
+push_in_turn(struct top *top, struct xk_session *lls, struct xk_msg *m)
+{
+	struct host *h = top->argument;
+	pthread_t thread;
+
+	xk_msg_free(m);
+	CHECK_EQ(xk_push(lls, xk_msg_from(h->platform, "1", 1)), 0);
+	REQUIRE(pthread_create(&thread, NULL, push_second, h) == 0);
+	pthread_join(thread, NULL);
+	CHECK_EQ(xk_push(lls, xk_msg_from(h->platform, "3", 1)), 0);
+}
+
+TEST_WITH(frames_leave_in_the_order_of_their_pushes, struct host *h, host_new(XK_IPP, XK_DRIVER_INTERRUPT, 1, 0),
+	  host_free)
+{
+	struct xk_msg *m = NULL;
+
+	h->top->argument = h;
+	h->top->act = push_in_turn;
+	host_start(h);
+	send_one(h, OP_ACT);
+	for (char wanted = '1'; wanted <= '3'; wanted++) {
+		for (unsigned tries = 0; tries < 300000 && (m = xk_memory_take(h->port)) == NULL; tries++)
+			host_nap();
+		REQUIRE(m != NULL);
+		CHECK_EQ(m->data[0], wanted);
+		xk_msg_free(m);
+	}
+}
+
 /* A device that refuses `refusals` times, then accepts everything. */
 struct slow_device {
 	struct host *host;

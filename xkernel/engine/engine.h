@@ -586,7 +586,8 @@ xk_shepherd_switch(struct xk_runner *runner, struct xk_shepherd *from, struct xk
 
 /*
  * Adds m to the turn's batch of the calling driver's lane of port, without touching those of other drivers. Returns
- * false if the caller is no driver, has no lane, or if its batch is full.
+ * false if the caller is no driver, has no lane, or if its batch is full, or if others have queued frames, which m must
+ * not overtake.
  */
 static inline bool
 xk_transmit_add(const struct xk_port *port, struct xk_msg *m)
@@ -600,7 +601,8 @@ xk_transmit_add(const struct xk_port *port, struct xk_msg *m)
 	    (self->head.lane == 0 || (port = port->lanes[self->head.lane - 1]) == NULL))
 		return false;
 	transmit = port->transmit;
-	if (xk_unlikely(transmit->count == XK_ARRAY_LENGTH(transmit->batch)))
+	if (xk_unlikely(transmit->count == XK_ARRAY_LENGTH(transmit->batch) ||
+			atomic_load_explicit(&transmit->queued, memory_order_relaxed) > 0))
 		return false;
 	transmit->batch[transmit->count++] = m;
 	return true;

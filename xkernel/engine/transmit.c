@@ -1,11 +1,11 @@
 /*
- * transmit.c - sends frames to devices.
+ * transmit.c - sends frames to devices, in the order in which they were pushed.
  *
  * A driver collects the frames pushed in its context and sends them once per turn, without atomics: it holds the
  * transmit of its own lanes as long as it is awake. Other threads, and drivers without a lane of the device, put frames
- * into a bounded queue and drain it if transmit is free. Each holder checks the queue again after releasing transmit,
- * so that no frame is left behind. The lane's driver, which is woken for this, tries again to send frames that a full
- * device did not take.
+ * into a bounded queue and drain it if transmit is free; the driver's next frames follow them there. Each holder checks
+ * the queue again after releasing transmit, so that no frame is left behind. The lane's driver, which is woken for this,
+ * tries again to send frames that a full device did not take.
  */
 #include <errno.h>
 #include <sched.h>
@@ -248,8 +248,8 @@ transmit_beside(struct xk_port *port, struct xk_protocol *owner, struct xk_msg *
 }
 
 /*
- * Sends m if the caller is not the driver that owns port's lane, or if the driver's batch is full. On failure m is
- * still the caller's.
+ * Sends m if the caller is not the driver that owns port's lane, or if the driver's batch is full, or if others have
+ * queued frames: those were pushed before m, perhaps in the same conversation. On failure m is still the caller's.
  *
  * A driver whose batch stays full spins if the graph says so, then hands off and waits on a thread. In a kernel without
  * threads, the shepherd returns to the driver, which has tried once more by then.
@@ -271,6 +271,8 @@ transmit_otherwise(struct xk_port *port, struct xk_protocol *owner, struct xk_ms
 		if (self->runner != port->runner)
 			return transmit_beside(port, owner, m, self);
 	}
+	if (transmit_is_behind(transmit) && transmit_enqueue(transmit, m))
+		return 0;
 	if (transmit_is_full(transmit))
 		transmit_send_batch(port);
 	if (transmit_is_full(transmit) && owner->implicit == XK_IMPLICIT_SPIN && !port->platform->virtual_time) {
