@@ -257,7 +257,7 @@ connection_take_output(struct tcp_connection *c, bool is_mine, struct xk_msg **o
 	uint64_t now_ns;
 
 	*out = NULL;
-	if ((c->is_sending && !is_mine) || (!is_mine && !tcp_has_output(c)))
+	if (!is_mine && (c->is_sending || !tcp_has_output(c)))
 		return false;
 	now_ns = tcp_has_output(c) ? xk_now_ns(c->session.protocol) : 0;
 	for (unsigned count = 0; count < XK_BURST && tcp_has_output(c); count++) {
