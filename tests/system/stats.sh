@@ -74,6 +74,31 @@ expect "another name is none" 1 'no host is called none' "$xk" stats none
 ended "a host ends while it offers its counts" "$second"
 check "... and takes its socket along" "$(ls "$XDG_RUNTIME_DIR")" [ ! -e "$(socket_of "te_st_-$second")" ]
 
+# ---- metrics -----------------------------------------------------------------------------------------------------------
+
+metrics=$root/tests/system/metrics.py
+run 20 "$xk" stats --prometheus - --interval 100ms
+check "metrics are in Prometheus' format, and those of the alerts" "$(cat "$work/out" "$work/err")" "$metrics" docs/examples/alerts.yml <"$work/out"
+check "... and name their host, which stands beside others" "$(cat "$work/out")" \
+	grep -q "^xk_drops_total{host=\"$host\",protocol=\"ip\",type=\"ip\",reason=\"[a-z_]*\"} 0" "$work/out"
+stand exported $echoes --set port.dev=exported
+spawn exporter "$xk" stats "$standing" --prometheus "$work/host.prom" --interval 100ms
+exporter=$pid
+within 20 test -e "$work/host.prom" || fail "metrics are exported" "no file"
+first_inode=$(stat -c %i "$work/host.prom")
+renewed() {
+	[ "$(stat -c %i "$work/host.prom")" != "$first_inode" ]
+}
+within 20 renewed || fail "metrics are renewed" "the file stays as it is"
+check "a file of metrics is whole at any time" "see above" "$metrics" <"$work/host.prom"
+ended "a host ends while its metrics are exported" "$standing"
+await_end "$exporter" 20
+check "... and the export with it" "status $status" [ "$status" -eq 1 ]
+check "... and the file, whose counts would not change any more" "it is there" [ ! -e "$work/host.prom" ]
+check "... and nothing is left beside it" "$(ls "$work")" [ ! -e "$work/host.prom.new" ]
+expect "metrics nowhere" 1 'cannot be written' "$xk" stats --prometheus "$work/absent/host.prom" --interval 100ms
+expect "metrics and JSON" 2 'exclude each other' "$xk" stats --prometheus - --json -
+
 # ---- counts ------------------------------------------------------------------------------------------------------------
 
 is_over() {

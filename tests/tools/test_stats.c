@@ -10,6 +10,7 @@
 #include "tools/host/host.h"
 #include "tools/stats/stats_client.h"
 #include "tools/stats/stats_draw.h"
+#include "tools/stats/stats_metrics.h"
 #include "tools/stats/stats_print.h"
 
 static const char graph_text[] = "digraph g { udptest -> udp; udp -> ip; ip -> vnet; vnet -> eth; vnet -> arp;\n"
@@ -101,7 +102,7 @@ count_some(void)
 static char *
 printed(bool (*print)(const struct host *host, const struct stats_about *about, FILE *out), uint64_t now_ns)
 {
-	struct stats_about about = { "h-1", now_ns, 1500000000, &pair.before };
+	struct stats_about about = { "h-1", now_ns, 1500000000, &pair.before, true };
 	char *text = NULL;
 	size_t len = 0;
 	FILE *out = open_memstream(&text, &len);
@@ -193,6 +194,30 @@ PAIR_TEST(list_has_one_line_per_host)
 	text = printed(stats_print_line, 1);
 	CHECK(strncmp(text, "h-1   ", 6) == 0);
 	CHECK(strchr(text, '\n') == text + strlen(text) - 1);
+	free(text);
+}
+
+PAIR_TEST(metrics_have_drops_handoffs_and_messages_with_labels)
+{
+	static const char *const once[] = {
+		"\nxk_drops_total{host=\"h-1\",protocol=\"eth\",type=\"eth\",reason=\"no_session\"} 3\n",
+		"\nxk_messages_total{host=\"h-1\",upper=\"ip\",lower=\"vnet\",role=\"network\",direction=\"down\"} "
+		"50\n",
+		"\nxk_handoffs_total{host=\"h-1\",upper=\"ip\",lower=\"vnet\",role=\"network\",reason=\"explicit\"} "
+		"4\n",
+		"\nxk_counted_seconds_total{host=\"h-1\"} 1.500000000\n",
+	};
+	char *text;
+
+	count_some();
+	text = printed(stats_print_metrics, 1);
+	for (unsigned i = 0; i < XK_ARRAY_LENGTH(once); i++)
+		CHECK_HAS(text, once[i]);
+	/* the name of an edge, of a file, or of a port may be anything */
+	((char *)protocol_called("udp")->name)[1] = '"';
+	free(text);
+	text = printed(stats_print_metrics, 1);
+	CHECK_HAS(text, "protocol=\"u\\\"p\"");
 	free(text);
 }
 

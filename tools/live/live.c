@@ -11,6 +11,7 @@
 #include "tools/host/host.h"
 #include "tools/output.h"
 #include "tools/picture.h"
+#include "tools/stats/stats_metrics.h"
 #include "tools/stats/stats_print.h"
 #include "tools/stats/stats_server.h"
 #include "xkernel/pages.h"
@@ -179,7 +180,7 @@ live_print_stats(const struct live *live, const struct stats_about *about, FILE 
 static bool
 live_print_metrics(const struct live *live, const struct stats_about *about, FILE *out)
 {
-	return live_metrics_print(live->host, about, out);
+	return stats_print_metrics(live->host, about, out);
 }
 
 static const struct {

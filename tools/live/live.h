@@ -9,11 +9,9 @@
 #define LIVE_H
 
 #include <stdbool.h>
-#include <stdio.h>
 
 struct host;
 struct live;
-struct stats_about;
 struct stats_server;
 struct xk_pages;
 
@@ -29,8 +27,5 @@ void live_draw(struct live *live, const struct host *host, const char *program);
 /* From now to live_end, there are pages. server: counts edges while they are being asked for; NULL: nobody does. */
 void live_begin(struct live *live, const struct host *host, struct stats_server *server);
 void live_end(struct live *live);
-
-/* Writes a host's counts in the text format of Prometheus. Returns false if out has failed. Any thread. */
-bool live_metrics_print(const struct host *host, const struct stats_about *about, FILE *out);
 
 #endif

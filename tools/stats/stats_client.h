@@ -8,6 +8,7 @@
  * json MS          the same document after MS milliseconds, during which edges are counted
  * text MS          tables with the rates of that time
  * line MS          a row for a list of hosts
+ * metrics MS       Prometheus' text format, after MS milliseconds
  *
  * All answers but the first end with a zero byte; without it, they are incomplete.
  */
@@ -61,7 +62,7 @@ int stats_list(struct stats_hosts *hosts, char *why, size_t size);
 int stats_choose(const struct stats_hosts *hosts, const char *wanted, const char **name, char *why, size_t size);
 
 /*
- * Requests a form (json, text, line) from a host. Returns 0 and *text, to be freed, or -errno with the reason in why.
+ * Requests a form (json, text, line, metrics) from a host. Returns 0 and *text, to be freed, or -errno with the reason in why.
  */
 int stats_ask(const char *name, const char *form, unsigned period_ms, char **text, char *why, size_t size);
 

@@ -18,6 +18,7 @@ struct stats_about {
 	uint64_t now_ns;     /* of a clock with any origin */
 	uint64_t counted_ns; /* time for which edges have been counted */
 	struct stats_before *before;
+	bool is_one_of_many; /* metrics name the host: they may stand beside others' */
 };
 
 /*

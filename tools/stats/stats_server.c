@@ -16,6 +16,7 @@
 #include "platform/clock.h"
 #include "platform/private.h"
 #include "tools/stats/stats_client.h"
+#include "tools/stats/stats_metrics.h"
 #include "tools/stats/stats_print.h"
 
 enum {
@@ -47,6 +48,7 @@ static const struct server_form server_forms[] = {
 	{ "json", stats_print_document, STATS_PERIOD_MAX, true, false },
 	{ "text", stats_print_tables, STATS_PERIOD_MAX, true, true },
 	{ "line", stats_print_line, STATS_PERIOD_MAX, true, false },
+	{ "metrics", stats_print_metrics, STATS_PERIOD_MAX, true, false },
 };
 
 struct server_client {
@@ -139,7 +141,7 @@ server_drop(struct server_client *client)
 static bool
 server_answer(struct stats_server *server, struct server_client *client)
 {
-	struct stats_about about = { .before = &client->before };
+	struct stats_about about = { .before = &client->before, .is_one_of_many = true };
 	bool is_first = client->form->samples_twice && client->before.at_ns == 0, printed;
 	FILE *out = open_memstream(&client->answer, &client->len);
 

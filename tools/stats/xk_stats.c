@@ -2,6 +2,7 @@
 #include "tools/stats/xk_stats.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +16,7 @@
 #include "xkernel/protocol.h"
 
 struct stats_options {
-	const char *json;
+	const char *json, *prometheus;
 	bool once, list;
 	uint64_t interval_ns;
 };
@@ -29,6 +30,9 @@ static const struct options_option stats_options[] = {
 	OPTION(FLAG, struct stats_options, once, "once", NULL, "stop after one interval"),
 	OPTION(FLAG, struct stats_options, list, "list", NULL, "list the running hosts"),
 	OPTION(TEXT, struct stats_options, json, "json", "FILE", "after one interval, as JSON; - is standard output"),
+	OPTION(TEXT, struct stats_options, prometheus, "prometheus", "FILE",
+	       "after each interval, for Prometheus; the file is replaced as a whole, and removed\n"
+	       "when the host has ended; -: once, to standard output"),
 	{ .name = NULL },
 };
 
@@ -108,24 +112,61 @@ stats_show(const struct stats_options *o, const char *name)
 	return OPTIONS_SUCCESS;
 }
 
-/* Creates the file after the whole answer has arrived. */
+/* Writes text, and frees it. Returns a status of the program. */
 static int
-stats_save(const struct stats_options *o, const char *name)
+stats_save(const char *option, const char *file, char *text)
 {
-	char why[STATS_WHY], *text = stats_get(name, "json", o->interval_ns);
-	FILE *out;
+	char why[STATS_WHY];
+	FILE *out = output_open(file);
 
-	if (text == NULL)
-		return OPTIONS_FAILURE;
-	out = output_open(o->json);
 	if (out != NULL)
 		stats_put(text, out);
 	else
 		free(text);
 	if (output_close(out))
 		return OPTIONS_SUCCESS;
-	snprintf(why, sizeof(why), "--json %.200s cannot be written: %s", o->json, xk_error(errno));
+	snprintf(why, sizeof(why), "%s %.200s cannot be written: %s", option, file, xk_error(errno));
 	return stats_fail(why);
+}
+
+/* Creates the file after the whole answer has arrived. */
+static int
+stats_save_document(const struct stats_options *o, const char *name)
+{
+	char *text = stats_get(name, "json", o->interval_ns);
+
+	return text == NULL ? OPTIONS_FAILURE : stats_save("--json", o->json, text);
+}
+
+/*
+ * Writes metrics until the host ends. Whoever reads the file finds all of the old text or all of the new; what
+ * node_exporter's textfile collector would take for its own has a name that ends in .prom.
+ */
+static int
+stats_export(const struct stats_options *o, const char *name)
+{
+	bool is_stream = strcmp(o->prometheus, "-") == 0;
+	char new[PATH_MAX], why[STATS_WHY], *text;
+	int status;
+
+	if ((size_t)snprintf(new, sizeof(new), "%s%s", o->prometheus, is_stream ? "" : ".new") >= sizeof(new))
+		return stats_fail("the name of the file is too long");
+	do {
+		text = stats_get(name, "metrics", o->interval_ns);
+		if (text == NULL) {
+			if (!is_stream)
+				unlink(o->prometheus); /* old counts would look like a host in which nothing happens */
+			return OPTIONS_FAILURE;
+		}
+		status = stats_save("--prometheus", new, text);
+		if (status == OPTIONS_SUCCESS && !is_stream && rename(new, o->prometheus) != 0) {
+			snprintf(why, sizeof(why), "--prometheus %.200s cannot be written: %s", o->prometheus,
+				 xk_error(errno));
+			unlink(new);
+			status = stats_fail(why);
+		}
+	} while (status == OPTIONS_SUCCESS && !is_stream && !o->once);
+	return status;
 }
 
 int
@@ -141,13 +182,17 @@ xk_stats_main(int argc, char **argv)
 	if (status != OPTIONS_GO)
 		return status;
 	wanted = operands.count == 0 ? NULL : operands.text[0];
-	if (o.list && (o.once || o.json != NULL || wanted != NULL))
+	if (o.list && (o.once || o.json != NULL || o.prometheus != NULL || wanted != NULL))
 		return options_misuse(&stats_program, "--list excludes everything else");
+	if (o.json != NULL && o.prometheus != NULL)
+		return options_misuse(&stats_program, "--json and --prometheus exclude each other");
 	if (stats_list(&hosts, why, sizeof(why)) != 0)
 		return stats_fail(why);
-	if (o.list || (wanted == NULL && hosts.count > 1 && o.json == NULL))
+	if (o.list || (wanted == NULL && hosts.count > 1 && o.json == NULL && o.prometheus == NULL))
 		return stats_show_list(&hosts);
 	if (stats_choose(&hosts, wanted, &name, why, sizeof(why)) != 0)
 		return stats_fail(why);
-	return o.json != NULL ? stats_save(&o, name) : stats_show(&o, name);
+	if (o.prometheus != NULL)
+		return stats_export(&o, name);
+	return o.json != NULL ? stats_save_document(&o, name) : stats_show(&o, name);
 }

@@ -16,6 +16,9 @@ import socket
 import sys
 import time
 
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from metrics import check_metrics  # noqa: E402
+
 PATIENCE_S = 100
 IDLE = 1000
 HUNGRY = 500
@@ -191,26 +194,7 @@ def idle(address, pid):
 def metrics(address):
     status, body = Browser(address).ask(b"/metrics")
     require(status == 200, status)
-    name = r"[a-zA-Z_:][a-zA-Z0-9_:]*"
-    label = r'[a-zA-Z_][a-zA-Z0-9_]*="(?:[^"\\\n]|\\\\|\\"|\\n)*"'
-    sample = re.compile(rf"({name})(?:\{{({label}(?:,{label})*)\}})? (-?[0-9.e+]+|NaN)")
-    family, types, seen = None, {}, set()
-    lines = body.decode("ascii").split("\n")
-    require(lines.pop() == "", "the last line does not end")
-    for line in lines:
-        words = line.split(" ", 3)
-        if line.startswith("# HELP "):
-            require(words[2] not in types, "a family twice:", line)
-            family = words[2]
-        elif line.startswith("# TYPE "):
-            require(words[2] == family and words[3] in ("counter", "gauge", "untyped"), line)
-            require((words[3] == "counter") == family.endswith("_total"), "a counter's name ends with _total:", line)
-            types[family] = words[3]
-        else:
-            match = sample.fullmatch(line)
-            require(match is not None and match.group(1) == family and family in types, line)
-            require((family, match.group(2)) not in seen, "a sample twice:", line)
-            seen.add((family, match.group(2)))
+    check_metrics(body.decode("ascii"))
     require('xk_drops_total{protocol="udp",type="udp",reason="no_session"} ' in body.decode(), "no drops with reasons")
 
 
