@@ -169,26 +169,39 @@ output_seek(struct tcp_connection *c, uint32_t sequence)
 	return sequence - c->cursor_begin;
 }
 
+/* Returns a copy of len bytes from the cursor's byte `at` on, or NULL: no buffer. */
+static struct xk_msg *
+output_copy(const struct tcp_connection *c, uint32_t at, uint32_t len)
+{
+	struct xk_msg *whole = xk_msg_new(xk_platform_of(c->session.protocol), len);
+	const struct xk_msg *from = c->cursor;
+
+	for (struct xk_msg *to = whole; to != NULL; to = to->next) {
+		for (uint32_t left = to->len, some; left > 0; left -= some) {
+			some = output_some(from, at, left);
+			xk_msg_copy_out(from, at, to->data + (to->len - left), some);
+			at += some;
+			if (at == xk_msg_len(from)) {
+				from = from->link;
+				at = 0;
+			}
+		}
+	}
+	return whole;
+}
+
 /* Returns len bytes of the queue from `sequence` on, or NULL: no buffer. Parts of a few messages are not copied. */
 static struct xk_msg *
 output_payload(struct tcp_connection *c, uint32_t sequence, uint32_t len)
 {
-	uint32_t begin = output_seek(c, sequence), at = begin, left = len, some;
+	uint32_t at = output_seek(c, sequence), begin = at, left = len, some;
 	struct xk_msg *whole = NULL, *part;
 	unsigned parts = 0;
 
 	for (const struct xk_msg *m = c->cursor; left > 0; m = m->link, at = 0, parts++)
 		left -= output_some(m, at, left);
-	if (parts > TCP_PARTS || len <= TCP_SHORT) {
-		whole = xk_msg_new(xk_platform_of(c->session.protocol), len);
-		at = begin;
-		for (const struct xk_msg *m = c->cursor; whole != NULL && left < len;
-		     m = m->link, at = 0, left += some) {
-			some = output_some(m, at, len - left);
-			xk_msg_copy_out(m, at, whole->data + left, some);
-		}
-		return whole;
-	}
+	if (parts > TCP_PARTS || len <= TCP_SHORT)
+		return output_copy(c, begin, len);
 	at = begin;
 	for (struct xk_msg *m = c->cursor; len > 0; m = m->link, at = 0, len -= some) {
 		some = output_some(m, at, len);

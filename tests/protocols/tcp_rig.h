@@ -18,7 +18,7 @@ enum {
 	PEER_ISS = 0xfffffff0, /* so that numbers wrap soon */
 	WHOLE = 1480,
 	MSS = WHOLE - TCP_HEADER_LEN,
-	SEGMENT_MAX = 2048,
+	SEGMENT_MAX = 9000,
 	WINDOW = 60000,
 };
 

@@ -228,6 +228,30 @@ ACCEPT_TEST(tcp_small_messages_wait_for_each_other, "")
 	reset(e);
 }
 
+/* A copy of many small messages has as many segments of memory as its length needs. */
+RIG_TEST(tcp_makes_a_jumbo_segment_of_small_messages, tcp_rig(""))
+{
+	static const struct tcp_options jumbo = { .has_mss = true, .mss = 8960 };
+	static const uint32_t whole = 9000;
+	uint8_t bytes[500];
+	struct taken t;
+	struct end e;
+
+	rig_answer_control(r, XK_GET_OPT_PACKET, &whole, sizeof(whole));
+	e = accept_with(r, &jumbo);
+	for (unsigned i = 0; i < 11; i++) {
+		memset(bytes, 'a' + (int)i, sizeof(bytes));
+		CHECK_EQ(rig_push_bytes(r, e.s, bytes, sizeof(bytes)), 0);
+	}
+	expect(&e, TCP_ACK, 1, 1, 500);
+	say(&e, TCP_ACK, 1, 501, "");
+	t = expect(&e, TCP_ACK, 501, 1, 5000);
+	for (unsigned i = 0; i < 5000; i++)
+		CHECK_EQ(t.payload[i], 'b' + i / 500);
+	say(&e, TCP_ACK, 1, 5501, "");
+	reset(&e);
+}
+
 ACCEPT_TEST(tcp_remembers_a_bounded_number_of_gaps, "")
 {
 	for (uint32_t i = 0; i <= TCP_RANGES; i++) {
