@@ -455,8 +455,9 @@ strangers_new(struct tcp *tcp, struct xk_session *lls, struct xk_msg *m, const s
 	} else if ((flags & (TCP_SYN | TCP_ACK)) == TCP_ACK && xk_now_ns(self) < tcp->strangers->cookies_until_ns) {
 		if (strangers_read_cookie(tcp, segment, ends, &how))
 			strangers_accept(tcp, lls, m, segment, &how, ends, key, passive);
-		else /* payload may have overtaken the cookie, which then comes again */
-			strangers_drop(self, lls, m, segment, segment->len > 0 ? TCP_OPENING : TCP_NO_CONNECTION);
+		else /* payload or a FIN may have overtaken the cookie, which then comes again */
+			strangers_drop(self, lls, m, segment,
+				       segment->end != segment->sequence ? TCP_OPENING : TCP_NO_CONNECTION);
 	} else {
 		strangers_drop(self, lls, m, segment, flags & TCP_ACK ? TCP_NO_CONNECTION : TCP_BAD_FLAGS);
 	}
