@@ -116,7 +116,7 @@ struct xk_field {
 	__attribute__((unused)) static inline uint64_t prefix##_sum(const struct prefix##_header *h)                   \
 	{                                                                                                              \
 		typedef struct prefix##_bits xk_header_bits;                                                           \
-		return __builtin_bswap64(0 LIST(XK_HEADER_SUM));                                                       \
+		return xk_bits_sum_stored(0 LIST(XK_HEADER_SUM));                                                      \
 	}                                                                                                              \
 	static_assert(sizeof(struct prefix##_bits) % 8 == 0, "a header is whole bytes")
 
@@ -186,6 +186,14 @@ static inline uint64_t
 xk_bits_sum(uint64_t value, size_t end)
 {
 	return ((value >> 32) + (uint32_t)value) << (-end & 15);
+}
+
+/* Returns what such sums add to one of stored bytes; it is small, so that others can be added. */
+static inline uint64_t
+xk_bits_sum_stored(uint64_t sum)
+{
+	sum = __builtin_bswap64(sum);
+	return (sum >> 32) + (uint32_t)sum;
 }
 
 /* Stores value in those bits. */

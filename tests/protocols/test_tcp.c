@@ -129,6 +129,9 @@ RIG_TEST(tcp_full_limbo_answers_by_cookies, tcp_rig("tcp.limbo=1;"))
 	CHECK_EQ(rig_counter(r, "cookies"), 1);
 	say(&second, TCP_ACK, 1, 2, ""); /* no cookie */
 	expect(&second, TCP_RST, 2, 0, 0);
+	say(&second, TCP_ACK, 3, 1, "late"); /* these have overtaken it */
+	say(&second, TCP_FIN | TCP_ACK, 7, 1, "");
+	expect_nothing(&second);
 	rig_advance_ms(r, 59000);
 	rig_forget(r);
 	say(&second, TCP_ACK, 1, 1, "hi");
@@ -225,6 +228,17 @@ ACCEPT_TEST(tcp_small_messages_wait_for_each_other, "")
 	CHECK_EQ(rig_push(r, e->s, "64"), 0);
 	expect(e, TCP_ACK, 4, 1, 1);
 	say(e, TCP_ACK, 1, 5, "");
+	reset(e);
+}
+
+/* The sum of 7 bytes is near 2^56: what it is added to must be small. */
+ACCEPT_TEST(tcp_segments_of_7_bytes_have_their_checksums, "tcp.eager=yes;")
+{
+	for (uint32_t i = 0; i < 4000; i++) {
+		CHECK_EQ(rig_push(r, e->s, "ffffffffffffff"), 0);
+		expect(e, TCP_ACK, 1 + 7 * i, 1, 7);
+		say(e, TCP_ACK, 1, 8 + 7 * i, "");
+	}
 	reset(e);
 }
 
