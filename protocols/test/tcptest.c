@@ -222,26 +222,31 @@ tcptest_record(struct tcptest_connection *c, uint64_t messages)
 	xk_unlock(&tcptest->lock);
 }
 
+/* Waits for buffers that others keep, *tries times in a row for now. Returns 0, or -errno when it has been too long. */
+static int
+tcptest_await_buffers(struct tcptest *tcptest, uint64_t *tries)
+{
+	return ++*tries > tcptest->silence_ns / 1000000 ? -ENOBUFS : xk_delay(&tcptest->protocol, 1000);
+}
+
 /* Sends the stream, and its end. Returns 0 or -errno. */
 static int
 tcptest_send_stream(struct tcptest_connection *c)
 {
+	uint64_t tries = 0;
 	int err = 0;
 
 	while (err == 0 && c->sent < c->bytes) {
 		uint64_t len = c->bytes - c->sent < c->size ? c->bytes - c->sent : c->size;
 		struct xk_msg *m = tcptest_message(c->tcptest, c->sent, len, c->is_client);
 
-		if (m == NULL) {
-			err = xk_delay(&c->tcptest->protocol, 1000);
-			continue;
-		}
 		c->sent += len;
-		err = xk_push(c->session, m);
-		if (err == -ENOBUFS) { /* others keep them; TCP has dropped this one */
+		err = m == NULL ? -ENOBUFS : xk_push(c->session, m);
+		if (err == -ENOBUFS) { /* TCP has dropped it */
 			c->sent -= len;
-			err = xk_delay(&c->tcptest->protocol, 1000);
+			err = tcptest_await_buffers(c->tcptest, &tries);
 		} else if (err == 0) {
+			tries = 0;
 			xk_count_by(&c->tcptest->protocol, TCPTEST_SENT, len);
 			if (c->is_client && c->flow == XK_TCPTEST_SEND)
 				tcptest_record(c, 1);
@@ -411,15 +416,15 @@ tcptest_end_trip(struct tcptest_connection *c)
 /* ---- receiving ---- */
 
 /*
- * Sends m back. Takes m. Waits for room, and for buffers that others keep, unless too many echoes wait already: returns
- * false if they do, or if there is no stack left to wait on.
+ * Sends m back. Takes m. Waits for room, and for buffers that others keep, unless too many echoes wait already. Returns
+ * false if it was not sent.
  */
 static bool
 tcptest_echo(struct tcptest_connection *c, struct xk_msg *m)
 {
 	struct tcptest *tcptest = c->tcptest;
 	bool is_full = atomic_fetch_add_explicit(&tcptest->echoes, 1, memory_order_relaxed) >= tcptest->streams;
-	uint64_t room = 1;
+	uint64_t room = 1, tries = 0;
 	int err = -ENOBUFS;
 
 	if (is_full)
@@ -428,12 +433,12 @@ tcptest_echo(struct tcptest_connection *c, struct xk_msg *m)
 		struct xk_msg *again = xk_msg_reference(m);
 
 		err = again == NULL ? -ENOBUFS : xk_push(c->session, again);
-		if (err == -ENOBUFS && (is_full || xk_delay(&tcptest->protocol, 1000) != 0))
+		if (err == -ENOBUFS && (is_full || tcptest_await_buffers(tcptest, &tries) != 0))
 			break;
 	}
 	atomic_fetch_sub_explicit(&tcptest->echoes, 1, memory_order_relaxed);
 	xk_msg_free(m);
-	return err != -ENOBUFS;
+	return err == 0;
 }
 
 static void
