@@ -11,7 +11,7 @@
 
 #define PLAN_MS UINT64_C(1000000)
 
-enum { PLAN_SIZE_MAX = 60000 };
+enum { PLAN_SIZE_MAX = 60000, PLAN_STREAM_MIN = 2000, PLAN_STREAM_MAX = 100000 };
 
 const char *const plan_fault_names[PLAN_FAULTS] = {
 	"loss",  "duplicate",  "reorder",  "corrupt",  "cut",    "crash",
@@ -52,6 +52,21 @@ static const struct plan_edge plan_blast[] = { { "traffic", "blast", "number=8" 
 static const struct plan_edge plan_blast_ip[] = { { "traffic", "blast", "number=8" },
 						  { "blast", "ip", "" },
 						  { NULL, NULL, NULL } };
+static const struct plan_edge plan_tcp[] = { { "tcptest", "tcp", "" }, { "tcp", "ip", "" }, { NULL, NULL, NULL } };
+static const struct plan_edge plan_tcp_udp[] = {
+	{ "tcptest", "tcp", "" }, { "traffic", "udp", "" }, { "tcp", "ip", "" },
+	{ "udp", "ip", "" },      { NULL, NULL, NULL },
+};
+static const struct plan_edge plan_tcp_bid[] = {
+	{ "tcptest", "tcp", "" }, { "tcp", "bid", "number=6" }, { "bid", "ip", "" },
+	{ "bid", "bidctl", "" },  { "bidctl", "ip", "" },       { NULL, NULL, NULL },
+};
+static const struct plan_edge plan_tcp_blast[] = {
+	{ "tcptest", "tcp", "" },
+	{ "tcp", "blast", "number=6" },
+	{ "blast", "ip", "" },
+	{ NULL, NULL, NULL },
+};
 
 const struct plan_scenario plan_scenarios[] = {
 	{ "udp", "datagrams that fit into a frame", plan_udp, { "traffic" }, { "intact" }, PLAN_DAMAGE | PLAN_COUNTED },
@@ -86,8 +101,20 @@ const struct plan_scenario plan_scenarios[] = {
 	{ "blast_ip", "the same over ip", plan_blast_ip, { "traffic" }, { "intact" }, PLAN_LONG },
 	{ "gm", "reliable messages between boots of hosts", plan_gm, { "traffic" }, { "ordered" }, PLAN_LONG },
 	{ "am", "requests that are acknowledged", plan_am, { "traffic" }, { "once" }, PLAN_LONG },
+	{ "tcp", "streams of bytes", plan_tcp, { NULL }, { NULL }, PLAN_DAMAGE },
+	{ "tcp_udp",
+	  "streams of bytes and datagrams between the same hosts",
+	  plan_tcp_udp,
+	  { "traffic" },
+	  { "intact" },
+	  PLAN_LONG | PLAN_DAMAGE },
+	{ "tcp_bid", "streams of bytes between boots of hosts", plan_tcp_bid, { NULL }, { NULL }, PLAN_DAMAGE },
+	{ "tcp_blast", "streams of bytes in segments of several frames", plan_tcp_blast, { NULL }, { NULL }, 0 },
 	{ .name = NULL },
 };
+
+/* One of 7 seeds runs one of the scenarios of streams, the last ones; the others take turns in the rest. */
+enum { PLAN_STREAMS = 4, PLAN_WITHOUT_STREAMS = XK_ARRAY_LENGTH(plan_scenarios) - 1 - PLAN_STREAMS };
 
 const struct plan_scenario *
 plan_scenario_find(const char *name)
@@ -101,7 +128,9 @@ plan_scenario_find(const char *name)
 const struct plan_scenario *
 plan_of_seed(uint64_t seed)
 {
-	return &plan_scenarios[seed % (XK_ARRAY_LENGTH(plan_scenarios) - 1)];
+	if (seed % 7 == 0)
+		return &plan_scenarios[PLAN_WITHOUT_STREAMS + seed / 7 % PLAN_STREAMS];
+	return &plan_scenarios[seed % PLAN_WITHOUT_STREAMS];
 }
 
 bool
@@ -117,7 +146,8 @@ plan_has(const struct plan_scenario *scenario, const char *name)
 static bool
 plan_is_reliable(const struct plan_scenario *scenario)
 {
-	return plan_has(scenario, "stopwait") || plan_has(scenario, "gm") || plan_has(scenario, "am");
+	return plan_has(scenario, "stopwait") || plan_has(scenario, "gm") || plan_has(scenario, "am") ||
+	       plan_has(scenario, "tcp");
 }
 
 /* ---- drawn for all hosts ---- */
@@ -196,16 +226,38 @@ static void
 plan_draw_load(struct plan_maker *maker)
 {
 	uint64_t peers = maker->plan->hosts - 1, bits = maker->size_max * 8 + 1000;
-	uint64_t most = maker->rate / 3 / (bits * maker->plan->hosts * maker->traffics);
+	uint64_t most = maker->rate / 3 / (bits * maker->plan->hosts * (maker->traffics > 0 ? maker->traffics : 1));
 
 	maker->load = peers * plan_between(maker, 8, 60 / maker->plan->hosts + 10);
 	if (plan_has(maker->plan->scenario, "am")) /* later ones must be answered before a late copy arrives */
 		maker->load *= 4;
+	if (plan_has(maker->plan->scenario, "tcp")) /* whose runs take longer */
+		maker->load = peers;
 	if (maker->load > most)
 		maker->load = most;
 	if (maker->load == 0)
 		maker->load = 1;
 	maker->is_random = plan_one_in(maker, 3);
+}
+
+/*
+ * Draws TCP's times and the longest of its streams: what a host's share of the link carries in 40 ms. When the network
+ * settles, connections of crashed hosts have been given up, one after the other.
+ */
+static void
+plan_draw_stream_times(struct plan_maker *maker)
+{
+	struct plan *plan = maker->plan;
+	uint64_t bytes = maker->rate / 8 / 25 / plan->hosts;
+
+	plan->stream_bytes = bytes < PLAN_STREAM_MIN   ? PLAN_STREAM_MIN
+			     : bytes > PLAN_STREAM_MAX ? PLAN_STREAM_MAX
+						       : bytes;
+	maker->timeout_ns = plan_between(maker, 20, 500) * PLAN_MS;
+	maker->timeout_max_ns = maker->timeout_ns + plan_between(maker, 200, 500) * PLAN_MS;
+	plan->settle_ns = plan->heal_ns + 15000 * PLAN_MS;
+	plan->stop_ns = plan->settle_ns + (5000 + 3000 * (plan->hosts - 1)) * PLAN_MS;
+	plan->quiet_ns = plan->stop_ns + 20000 * PLAN_MS;
 }
 
 static void
@@ -236,6 +288,8 @@ plan_draw_times(struct plan_maker *maker)
 	if (plan_has(plan->scenario, "gm") ||
 	    plan_has(plan->scenario, "am")) /* a host with few stacks may lose every second packet */
 		plan->quiet_ns += 20 * maker->timeout_max_ns;
+	if (plan_has(plan->scenario, "tcp"))
+		plan_draw_stream_times(maker);
 	plan->end_ns = plan->quiet_ns + 500 * PLAN_MS;
 }
 
@@ -256,6 +310,8 @@ plan_draw_shared(struct plan_maker *maker)
 	maker->queue = plan_between(maker, 0, 16);
 	plan->patient = plan_one_in(maker, 2) && !crashes && !plan->is_long && plan_is_reliable(plan->scenario);
 	plan->scarce = plan_one_in(maker, 12) && !plan->patient;
+	if (plan->scarce) /* few buffers make it slow */
+		plan->stream_bytes = PLAN_STREAM_MIN;
 	plan->misled = !plan->patient && (plan->scenario->allows & PLAN_DAMAGE) != 0 && !maker->plan->is_long &&
 		       !plan->damages && (plan->checked || !plan_has(plan->scenario, "udp")) && plan_one_in(maker, 4);
 }
@@ -324,14 +380,20 @@ static void
 plan_write_host(struct plan_maker *maker, unsigned n)
 {
 	const char *graph = plan_graph_files[xk_chance_below(&maker->chance, PLAN_GRAPHS)];
+	bool is_regular = plan_one_in(maker, 3), has_streams = plan_has(maker->plan->scenario, "tcp");
 	uint64_t start_ms;
 
 	plan_write(maker, "\th%u [protocols=\"%s\"", n + 1, graph);
-	plan_write(maker, ", mode=%s", plan_one_in(maker, 3) ? "regular" : "ipp");
-	plan_write(maker, ", threads=%u", (unsigned)plan_between(maker, 1, 3));
+	plan_write(maker, ", mode=%s", is_regular ? "regular" : "ipp");
+	/* a thread that carries an echo may wait for the acknowledgement that another one carries */
+	plan_write(maker, ", threads=%u", (unsigned)plan_between(maker, 1, 3) + (is_regular && has_streams ? 32 : 0));
 	if (plan_one_in(maker, 3)) {
-		plan_write(maker, ", stacks=%u", (unsigned)plan_between(maker, 2, 4));
+		/* the driver, which has one, starts a server's thread */
+		plan_write(maker, ", stacks=%u", (unsigned)plan_between(maker, 2, 4) + (has_streams ? 1 : 0));
 		maker->has_few_stacks = true;
+	} else if (has_streams) {
+		/* a burst of small segments takes one for each, and a server needs one */
+		plan_write(maker, ", stacks=300");
 	}
 	plan_write_costs(maker);
 	plan_write_buffers(maker);
@@ -403,7 +465,8 @@ plan_make(struct plan *plan, uint64_t seed, const struct plan_scenario *scenario
 	for (unsigned n = 0; n < PLAN_GRAPHS; n++)
 		plan_write_graph(&maker, n);
 	plan_draw_cuts(&maker);
-	plan->crowded = maker.has_order && maker.has_few_stacks;
+	/* each end of a connection may need a stack */
+	plan->crowded = maker.has_few_stacks && (maker.has_order || plan_has(scenario, "tcp"));
 }
 
 void

@@ -52,12 +52,12 @@ struct plan_edge {
 struct plan_scenario {
 	const char *name, *help;
 	const struct plan_edge *edges;           /* down to ip; the edges below are always the same */
-	const char *traffics[PLAN_TRAFFICS_MAX]; /* nodes, and the guarantees of each */
+	const char *traffics[PLAN_TRAFFICS_MAX]; /* nodes of datagrams and messages, and the guarantees of each */
 	const char *promises[PLAN_TRAFFICS_MAX];
 	unsigned allows;
 };
 
-/* A NULL name ends them. Seed S runs scenario S modulo their number, unless one is named. */
+/* A NULL name ends them. */
 extern const struct plan_scenario plan_scenarios[];
 
 struct plan_cut {
@@ -78,11 +78,12 @@ struct plan {
 	bool scarce;                    /* some host has hardly any buffers: it may drop any message, by name */
 	bool crowded; /* some host has few stacks and messages that wait for a turn: those without a stack are dropped */
 	bool misled;  /* the link damages frames: hosts may have wrong addresses of others for ever */
-	uint64_t heal_ns;   /* faults end */
-	bool patient;       /* no host has a reason to give up: peers are always up, and most frames arrive */
-	uint64_t settle_ns; /* messages sent from now on must arrive ... */
-	uint64_t stop_ns;   /* ... and some have; now traffic stops */
-	uint64_t quiet_ns;  /* nothing is in flight any more */
+	uint64_t stream_bytes; /* of a run of tcptest, at most */
+	uint64_t heal_ns;      /* faults end */
+	bool patient;          /* no host has a reason to give up: peers are always up, and most frames arrive */
+	uint64_t settle_ns;    /* messages sent from now on must arrive ... */
+	uint64_t stop_ns;      /* ... and some have; now traffic stops */
+	uint64_t quiet_ns;     /* nothing is in flight any more */
 	uint64_t end_ns;
 	struct plan_cut cuts[PLAN_CUTS_MAX];
 	unsigned cut_count;
@@ -92,7 +93,7 @@ struct plan {
 /* Returns the scenario called name; NULL: unknown. */
 const struct plan_scenario *plan_scenario_find(const char *name);
 
-/* Returns the scenario that the seed chooses. */
+/* Returns the scenario that the seed chooses, unless one is named. */
 const struct plan_scenario *plan_of_seed(uint64_t seed);
 
 /* Returns true if protocol `name` is in the scenario. */

@@ -121,6 +121,64 @@ plan_write_am(struct plan_maker *maker)
 			   (unsigned)plan_between(maker, maker->plan->hosts, maker->plan->hosts + 8));
 }
 
+/* Writes a number of bytes, small ones as often as large ones. */
+static void
+plan_write_bytes(struct plan_maker *maker, const char *name)
+{
+	uint64_t most = UINT64_C(1024) << plan_between(maker, 0, 8);
+
+	plan_write(maker, ", %s=%u", name, (unsigned)plan_between(maker, most, 2 * most - 1));
+}
+
+static void
+plan_write_yes_or_no(struct plan_maker *maker, const char *name)
+{
+	plan_write(maker, ", %s=%s", name, plan_one_in(maker, 2) ? "yes" : "no");
+}
+
+/*
+ * A connection whose peer is gone is probed, and given up before the network is quiet; a slow network gets several
+ * timeouts.
+ */
+static void
+plan_write_tcp(struct plan_maker *maker)
+{
+	uint64_t patience_ns = 4 * maker->timeout_max_ns + plan_between(maker, 0, 1000) * 1000000;
+
+	if (maker->plan->patient)
+		patience_ns = UINT64_C(60000000000);
+	plan_write_bytes(maker, "send");
+	plan_write_bytes(maker, "receive");
+	plan_write_time(maker, "timeout", plan_between(maker, 20000000, maker->timeout_ns));
+	plan_write_time(maker, "timeout_min", plan_between(maker, 1, 200) * 1000000);
+	plan_write_time(maker, "timeout_max", maker->timeout_max_ns);
+	plan_write_time(maker, "patience", patience_ns);
+	plan_write_time(maker, "open_patience", patience_ns);
+	plan_write_time(maker, "ack_delay", plan_between(maker, 0, 100) * 1000000);
+	plan_write_time(maker, "keep_alive", plan_between(maker, 50, 1000) * 1000000);
+	plan_write(maker, ", challenges=%u", (unsigned)plan_between(maker, 1, 100));
+	plan_write_yes_or_no(maker, "sack");
+	plan_write_yes_or_no(maker, "stamps");
+	plan_write_yes_or_no(maker, "scale");
+	plan_write_yes_or_no(maker, "eager");
+	if (plan_one_in(maker, 3))
+		plan_write(maker, ", limbo=%u", (unsigned)plan_between(maker, 0, 4));
+	if (maker->plan->scarce) /* an end that is forgotten too early resets the other */
+		plan_write(maker, ", synack_retries=%u, time_wait=\"%ums\", waiting=%u, connections=%u",
+			   (unsigned)plan_between(maker, 0, 4), (unsigned)plan_between(maker, 1, 2000),
+			   (unsigned)plan_between(maker, 1, 8), (unsigned)plan_between(maker, 1, 8));
+	else
+		plan_write(maker, ", synack_retries=%u, time_wait=\"%ums\"", (unsigned)plan_between(maker, 8, 12),
+			   (unsigned)plan_between(maker, 2000, 3000));
+	plan_write_sessions(maker);
+}
+
+static void
+plan_write_tcptest(struct plan_maker *maker)
+{
+	plan_write_time(maker, "silence", 5 * maker->timeout_max_ns + plan_between(maker, 1, 1000) * 1000000);
+}
+
 static void
 plan_write_bid(struct plan_maker *maker)
 {
@@ -214,18 +272,26 @@ static const struct plan_node plan_nodes[] = {
 	{ "vdrop", plan_write_vdrop },   { "vdelay", plan_write_vdelay }, { "stopwait", plan_write_stopwait },
 	{ "eth", plan_write_sessions },  { "vnet", plan_write_sessions }, { "bid", plan_write_bid },
 	{ "bidctl", plan_write_bidctl }, { "blast", plan_write_blast },   { "gm", plan_write_gm },
-	{ "am", plan_write_am },
+	{ "am", plan_write_am },         { "tcp", plan_write_tcp },       { "tcptest", plan_write_tcptest },
 };
 
 static const char *const plan_policies[] = { "implicit=handoff", "implicit=\"spin(20us)\"", "implicit=fail",
 					     "resume=thread", "resume=driver" };
 
+/*
+ * tcptest sends echoes back in its demux, and waits there for room in TCP: that must not fail, nor keep the acknowledgement
+ * that brings room behind it.
+ */
 static void
-plan_write_policy(struct plan_maker *maker)
+plan_write_policy(struct plan_maker *maker, const char *node)
 {
 	uint64_t which = xk_chance_below(&maker->chance, XK_ARRAY_LENGTH(plan_policies) + 1);
+	const char *policy = which == 0 ? "order=session" : plan_policies[which - 1];
 
-	plan_write(maker, ", %s", which == 0 ? "order=session" : plan_policies[which - 1]);
+	if (plan_has(maker->plan->scenario, "tcp") &&
+	    (which == 0 || (strncmp(node, "tcp", 3) == 0 && strcmp(policy, "implicit=fail") == 0)))
+		return;
+	plan_write(maker, ", %s", policy);
 	maker->has_order |= which == 0;
 }
 
@@ -259,7 +325,7 @@ plan_write_node(struct plan_maker *maker, const char *name)
 		if (strcmp(scenario->traffics[n], name) == 0)
 			plan_write_traffic(maker, n);
 	if (plan_one_in(maker, 6))
-		plan_write_policy(maker);
+		plan_write_policy(maker, name);
 	plan_write(maker, "];\n");
 }
 

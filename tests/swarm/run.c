@@ -21,7 +21,8 @@ const char *const run_verdict_names[RUN_VERDICTS] = {
 
 enum {
 	RUN_STEPS_MAX = 20000000, /* per run: a hundred times the longest's */
-	RUN_STEPS_QUIET = 4,      /* ... per host while nothing is in flight */
+	RUN_STEPS_QUIET = 8,      /* ... per host while nothing is in flight; some that had a peer forget it */
+	RUN_SLICE_NS = 20000000,  /* between two looks at clients */
 	RUN_ETHERTYPE = 12,
 	RUN_ETHERTYPE_IP = 0x0800,
 };
@@ -82,6 +83,9 @@ run_open_capture(struct run *run, const char *file)
 		run->interfaces[i] = pcapng_interface(run->capture, name);
 	}
 }
+
+/* How long streams may go on after the end of traffic. */
+#define RUN_LATE_NS UINT64_C(600000000000)
 
 /* ---- scheduled events ---- */
 
@@ -219,25 +223,46 @@ run_until(struct run *run, uint64_t at_ns)
 			 (unsigned long long)(xk_sim_now_ns(run->net.sim) / 1000));
 }
 
+/* Runs until at_ns, and gives idle clients of tcptest something to do now and then. */
+static void
+run_streams_until(struct run *run, uint64_t at_ns, void (*start)(struct run *run))
+{
+	uint64_t next_ns;
+
+	while (plan_has(run->plan->scenario, "tcptest") && run->result->verdict == RUN_GOOD &&
+	       (next_ns = xk_sim_now_ns(run->net.sim) + RUN_SLICE_NS) < at_ns) {
+		start(run);
+		run_until(run, next_ns);
+	}
+	run_until(run, at_ns);
+}
+
 /* ---- a run ---- */
 
 static void
 run_live(struct run *run)
 {
 	const struct plan *plan = run->plan;
+	uint64_t late_ns = 0;
 
 	run_schedule(run);
-	run_until(run, plan->heal_ns);
+	run_streams_init(run);
+	run_streams_until(run, plan->heal_ns, run_streams_start);
 	run->faulty_frames = run->frames.arrived;
 	run_heal(run);
 	run_until(run, plan->settle_ns);
 	run_begin_settled(run);
-	run_until(run, plan->stop_ns);
+	run_streams_until(run, plan->stop_ns, run_streams_start_settled);
 	run_check_live(run);
+	run_streams_check(run);
 	run_stop_traffic(run);
-	run_until(run, plan->quiet_ns);
+	while (run_streams_go_on(run) && late_ns < RUN_LATE_NS) { /* hosts with few buffers are slow */
+		late_ns += RUN_SLICE_NS;
+		run_until(run, plan->stop_ns + late_ns);
+	}
+	run_until(run, plan->quiet_ns + late_ns);
 	run->steps_max = run->steps + RUN_STEPS_QUIET * plan->hosts;
-	run_until(run, plan->end_ns);
+	run_until(run, plan->end_ns + late_ns);
 }
 
 static void

@@ -30,6 +30,7 @@ enum { RUN_TYPES_MAX = 64, RUN_DROPS_MAX = 40, RUN_WHY = 240 };
 /* Sums over runs, in memory that processes share: no pointers. */
 struct run_tally {
 	uint64_t runs, frames, sent, received, virtual_ns, boots, steps;
+	uint64_t streams, failed_streams; /* runs of tcptest's clients */
 	uint64_t faults[PLAN_FAULTS];
 	uint64_t drops[RUN_TYPES_MAX][RUN_DROPS_MAX]; /* by index in xk_protocol_types, and by reason */
 	uint64_t handoffs, fallbacks, no_stack, parks;

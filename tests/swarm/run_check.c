@@ -110,12 +110,16 @@ run_check_pair(struct run *run, struct run_user *from, struct run_user *to)
 		 to->host->topology->name, (unsigned long long)refused);
 }
 
+bool
+run_is_live(const struct run *run)
+{
+	return !run->plan->scarce && !run->plan->crowded && !run->plan->misled;
+}
+
 void
 run_check_live(struct run *run)
 {
-	const struct plan *plan = run->plan;
-
-	if (!plan->scarce && !plan->crowded && !plan->misled && run->result->verdict == RUN_GOOD)
+	if (run_is_live(run) && run->result->verdict == RUN_GOOD)
 		run_for_each_pair(run, run_check_pair);
 }
 
@@ -169,7 +173,9 @@ run_tally_links(struct run *run, struct sim_link_counts *counts)
 static bool
 run_is_ordered(const struct run *run)
 {
-	return run->plan->scenario->promises[1] == NULL && strcmp(run->plan->scenario->promises[0], "ordered") == 0;
+	const char *const *promises = run->plan->scenario->promises;
+
+	return promises[0] != NULL && promises[1] == NULL && strcmp(promises[0], "ordered") == 0;
 }
 
 /*

@@ -9,6 +9,7 @@
 #include "tests/swarm/run.h"
 #include "tools/capture/pcapng.h"
 #include "tools/net/net.h"
+#include "xkernel/support/chance.h"
 
 enum { RUN_TRAFFICS = PLAN_HOSTS_MAX * PLAN_TRAFFICS_MAX, RUN_STREAMS = 1000 };
 
@@ -27,6 +28,15 @@ struct run_user {
 	/* by host number, at that time: messages tried to it, and received from it */
 	struct run_attempts tried[PLAN_HOSTS_MAX];
 	uint64_t had_of[PLAN_HOSTS_MAX];
+};
+
+/* The client of a host's tcptest. */
+struct run_client {
+	struct run *run;
+	unsigned host, server;  /* server: of the run under way, or the last one */
+	unsigned asked;         /* servers since the network has settled */
+	bool runs, has_settled; /* has_settled: the run began after that */
+	unsigned ended;         /* runs that have, of these */
 };
 
 /* Frames seen, in total and of IP. */
@@ -50,6 +60,8 @@ struct run {
 	uint64_t sent, unsent, received, damaged, misdirected;
 	uint64_t drops, given_up, duplicated;
 	struct xk_traffic_sender senders[RUN_STREAMS];
+	struct run_client clients[PLAN_HOSTS_MAX];
+	struct xk_chance chance; /* of what clients ask for */
 };
 
 /* ---- run.c ---- */
@@ -74,7 +86,26 @@ void run_harvest(struct run *run, struct net_host *host);
 /* Writes all hosts' nonzero counts into directory (trailing slash). */
 void run_keep_counts(struct run *run, const char *directory);
 
+/* ---- run_streams.c: runs of tcptest's clients; only in scenarios that have it ---- */
+
+void run_streams_init(struct run *run);
+
+/* Starts a run on each host without one, of random streams from or to a random host. */
+void run_streams_start(struct run *run);
+
+/* The same, once the network has settled: one run for each pair of hosts. */
+void run_streams_start_settled(struct run *run);
+
+/* Checks that these have ended. */
+void run_streams_check(struct run *run);
+
+/* Returns true if a run is under way. */
+bool run_streams_go_on(const struct run *run);
+
 /* ---- run_check.c ---- */
+
+/* Returns true if the network carries everything, once it has settled. */
+bool run_is_live(const struct run *run);
 
 /* Remembers the messages tried until the network settled. A host that is down is a failure. */
 void run_begin_settled(struct run *run);

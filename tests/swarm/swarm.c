@@ -267,6 +267,7 @@ swarm_print(const struct swarm *swarm, double seconds)
 	       " boots, %" PRIu64 " s of virtual time; every message accounted for in %" PRIu64 " runs\n",
 	       tally->sent, tally->received, tally->frames, tally->steps, tally->boots, tally->virtual_ns / 1000000000,
 	       tally->counted);
+	printf("%" PRIu64 " runs of streams, %" PRIu64 " of which failed\n", tally->streams, tally->failed_streams);
 	printf("hash of all runs %016" PRIx64 "\n", tally->hash);
 	printf("handoffs %" PRIu64 ", fallbacks %" PRIu64 ", no_stack %" PRIu64 ", parks %" PRIu64 "\n",
 	       tally->handoffs, tally->fallbacks, tally->no_stack, tally->parks);
@@ -318,12 +319,17 @@ swarm_batch(struct swarm *swarm)
 
 #ifdef XK_MUTANTS
 
-/* Returns true if a plan's scenario has the mutants' protocol; shared files of protocols/ are in all. */
+/*
+ * Returns true if a plan's scenario has the mutants' protocol; shared files of protocols/ are in all. Streams take
+ * longer, and find only their own.
+ */
 static bool
 swarm_concerns(const struct mutants_scenario *mutants, const struct plan_scenario *scenario)
 {
-	static const char *const own[] = { "udp", "stopwait", "bid", "bidctl", "blast", "gm", "am" };
+	static const char *const own[] = { "udp", "stopwait", "bid", "bidctl", "blast", "gm", "am", "tcp" };
 
+	if (plan_has(scenario, "tcp") && strncmp(mutants->files, "tcp", 3) != 0)
+		return false;
 	for (unsigned i = 0; i < XK_ARRAY_LENGTH(own); i++) {
 		size_t len = strlen(own[i]);
 
