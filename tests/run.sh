@@ -239,9 +239,15 @@ cpp_check_as() {
 }
 
 # Static checks beyond gcc's: for release builds, and for debug builds of files that differ there. tests/cppcheck.txt lists the
-# exemptions and their reasons.
+# exemptions and their reasons. The files of a directory are checked as one where their names permit that: most of the time
+# goes to headers, which they share.
 cpp_check() {
-	cpp_check_as -UXK_DEBUG xkernel protocols platform graphs tools experiments docs || return
+	local directory whole=$logs/cpp_check
+	mkdir -p "$whole"
+	for directory in $(find xkernel protocols platform graphs tools -name '*.c' -printf '%h\n' | sort -u); do
+		printf '#include "%s"\n' "$directory"/*.c >"$whole/${directory//\//_}.c"
+	done
+	cpp_check_as -UXK_DEBUG "$whole" experiments docs || return
 	# shellcheck disable=SC2046 # a list of words
 	cpp_check_as -DXK_DEBUG $(grep -lrwE 'XK_DEBUG|XK_IS_DEBUG' --include='*.c' xkernel protocols platform graphs tools experiments docs)
 }

@@ -43,7 +43,7 @@ xk_load(const char *file, const struct options_texts *sets, struct xk_graph **gr
 		*net = is_net ? net_load(file, sets->text, sets->count, &errors) : NULL;
 	xk_graph_errors_print(&errors, stderr);
 	xk_graph_errors_clear(&errors);
-	return *graph != NULL || (is_net && *net != NULL);
+	return *graph != NULL || (net != NULL && *net != NULL);
 }
 
 static void
