@@ -1,7 +1,7 @@
 /*
  * tcp.c - reliable streams of bytes between ports, over IP.
  *
- * Spec:         RFC 9293, 1122 (4.2), 5681, 5961, 6298, 6528, 6582, 6675, 7323, 8985, 2018, 3042; 20-byte header and
+ * Spec:         RFC 9293, 1122 (4.2), 5681, 5961, 6298, 6528, 6582, 6675, 7323, 8985, 2018, 2883, 3042; 20-byte header and
  *               options
  * Participants: the top of each stack is a port, 1 to 65535; the rest is IP's. Opening needs the remote port; a missing
  *               local one is chosen from 49152 on. Enabling needs the local port, and no host.
@@ -299,7 +299,7 @@ tcp_get_info(struct tcp_connection *c, struct xk_tcp_info *info)
 				      .threshold = c->ssthresh,
 				      .queued = tcp_before(c->snd_una, c->snd_end) ? c->snd_end - c->snd_una : 0,
 				      .in_flight = tcp_in_flight(c),
-				      .reordered = c->gap_bytes,
+				      .reordered = tcp_gaps_bytes(c->gaps),
 				      .retransmitted = c->retransmitted,
 				      .scales = c->scales,
 				      .sacks = c->sacks,

@@ -73,11 +73,8 @@ tcp_queue_acked(struct tcp_connection *c, uint32_t sequence)
 void
 tcp_count_gaps(struct tcp_connection *c)
 {
-	uint32_t buffers = c->gaps == NULL ? 0 : c->gaps->buffers, bytes = 0;
+	uint32_t buffers = c->gaps == NULL ? 0 : c->gaps->buffers;
 
-	for (unsigned i = 0; c->gaps != NULL && i < c->gaps->count; i++)
-		bytes += c->gaps->range[i].end - c->gaps->range[i].begin;
-	c->gap_bytes = bytes;
 	if (buffers < c->gaps_kept)
 		xk_share_lot_give(&c->kept, c->gaps_kept - buffers);
 	c->gaps_kept = buffers;
@@ -98,7 +95,7 @@ tcp_is_scarce(struct tcp *tcp)
 }
 
 bool
-tcp_take_buffers(struct tcp_connection *c, uint32_t count)
+tcp_take_scarce_buffers(struct tcp_connection *c, uint32_t count)
 {
 	struct tcp *tcp = tcp_of(c);
 
@@ -176,7 +173,6 @@ tcp_set_mss(struct tcp_connection *c)
 void
 tcp_agree(struct tcp_connection *c, const struct tcp_options *options, uint32_t irs)
 {
-	c->irs = irs;
 	c->rcv_nxt = c->rcv_edge = c->ack_sent = irs + 1;
 	c->rcv_edge += (uint32_t)(tcp_of(c)->receive_max < UINT16_MAX ? tcp_of(c)->receive_max : UINT16_MAX);
 	c->peer_mss = options->mss != 0 ? options->mss : TCP_MSS_DEFAULT;

@@ -106,6 +106,16 @@ tcp_gaps_add(struct tcp_gaps **all, struct tcp_range range, struct xk_msg **m)
 	return true;
 }
 
+uint32_t
+tcp_gaps_bytes(const struct tcp_gaps *gaps)
+{
+	uint32_t bytes = 0;
+
+	for (unsigned i = 0; gaps != NULL && i < gaps->count; i++)
+		bytes += gaps->range[i].end - gaps->range[i].begin;
+	return bytes;
+}
+
 struct xk_msg *
 tcp_gaps_take(struct tcp_gaps **all, uint32_t sequence)
 {

@@ -106,6 +106,16 @@ input_deliver(struct tcp_connection *c, struct xk_msg *m)
 	c->unacked += (uint32_t)xk_msg_len(m);
 }
 
+/* Notes the bytes of a segment that have come before: the next acknowledgement tells (RFC 2883). */
+static void
+input_note_twice(struct tcp_connection *c, const struct tcp_segment *segment)
+{
+	uint32_t end = segment->sequence + segment->len;
+
+	if (segment->len > 0 && tcp_before(segment->sequence, c->rcv_nxt))
+		c->twice = (struct tcp_range){ segment->sequence, tcp_before(end, c->rcv_nxt) ? end : c->rcv_nxt };
+}
+
 /* Hands up what was received behind the gap that is closed now, and takes the FIN if all before it has come. */
 static void
 input_close_gap(struct tcp_connection *c)
@@ -166,6 +176,7 @@ input_text(struct tcp_connection *c, struct tcp_segment *segment, struct xk_msg 
 	if (c->has_fin && tcp_before(c->fin_at, segment->sequence + segment->len))
 		return TCP_NOT_WANTED;
 	if (tcp_before(segment->sequence, c->rcv_nxt)) {
+		input_note_twice(c, segment);
 		if (old >= segment->len && !(has_fin && old == segment->len)) {
 			c->acks = true;
 			return TCP_OLD;
@@ -325,7 +336,7 @@ input_segment(struct tcp_connection *c, struct tcp_segment *segment, struct xk_m
 	uint32_t oldest;
 
 	/* both ends have sent a SYN: the answer to ours repeats the peer's (RFC 9293, 3.5, figure 7) */
-	if (c->state == TCP_SYN_RECEIVED && segment->sequence == c->irs &&
+	if (c->state == TCP_SYN_RECEIVED && segment->sequence + 1 == c->rcv_nxt &&
 	    (segment->flags & (TCP_SYN | TCP_ACK | TCP_RST)) == (TCP_SYN | TCP_ACK)) {
 		segment->flags &= (uint8_t)~TCP_SYN;
 		segment->sequence++;
@@ -335,6 +346,7 @@ input_segment(struct tcp_connection *c, struct tcp_segment *segment, struct xk_m
 		return TCP_OLD_STAMP;
 	}
 	if (!input_is_in_window(c, segment)) {
+		input_note_twice(c, segment);
 		input_answer(c, segment, now_ns);
 		/* an acknowledgement beside bytes that do not fit is valid all the same (RFC 9293, 3.10.7.4) */
 		if ((segment->flags & (TCP_RST | TCP_SYN | TCP_ACK)) != TCP_ACK || segment->sequence != c->rcv_nxt ||

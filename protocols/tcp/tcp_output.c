@@ -45,11 +45,12 @@ output_finish(struct xk_msg *m, const struct tcp_reply *reply, uint64_t pseudo_s
 static unsigned
 output_ranges(const struct tcp_connection *c)
 {
-	unsigned most = c->stamps ? TCP_SACKS - 1 : TCP_SACKS;
+	unsigned most = c->stamps ? TCP_SACKS - 1 : TCP_SACKS, count;
 
-	if (!c->sacks || c->gaps == NULL)
+	if (!c->sacks || (c->gaps == NULL && c->twice.begin == c->twice.end))
 		return 0;
-	return c->gaps->count < most ? c->gaps->count : most;
+	count = (c->gaps == NULL ? 0 : c->gaps->count) + (c->twice.begin != c->twice.end);
+	return count < most ? count : most;
 }
 
 /* Returns the longest payload of a segment beside its options. */
@@ -68,17 +69,19 @@ output_sack(struct tcp_options *options, struct tcp_range range)
 	options->sacks[options->sack_count++].end = range.end;
 }
 
-/* Adds what this end has behind gaps, first the range that has changed last (RFC 2018, 4). */
+/* Adds what has come twice (RFC 2883), and what this end has behind gaps, first the range that has changed last (RFC 2018, 4). */
 static void
 output_sacks(const struct tcp_connection *c, struct tcp_options *options)
 {
 	unsigned most = output_ranges(c);
 	const struct tcp_gaps *gaps = c->gaps;
 
-	for (unsigned i = 0; most > 0 && i < gaps->count; i++)
+	if (most > 0 && c->twice.begin != c->twice.end)
+		output_sack(options, c->twice);
+	for (unsigned i = 0; gaps != NULL && i < gaps->count && options->sack_count < most; i++)
 		if (gaps->range[i].begin == c->newest)
 			output_sack(options, gaps->range[i]);
-	for (unsigned i = 0; most > 0 && i < gaps->count && options->sack_count < most; i++)
+	for (unsigned i = 0; gaps != NULL && i < gaps->count && options->sack_count < most; i++)
 		if (gaps->range[i].begin != c->newest)
 			output_sack(options, gaps->range[i]);
 }
@@ -139,6 +142,7 @@ output_segment(struct tcp_connection *c, struct xk_msg *m, uint32_t sequence, ui
 		return m;
 	c->rcv_edge = tcp_later(c->rcv_edge, c->rcv_nxt + window);
 	c->ack_sent = c->rcv_nxt;
+	c->twice.end = c->twice.begin;
 	c->acks = false;
 	c->unacked = 0;
 	c->ack_due_ns = XK_NEVER;

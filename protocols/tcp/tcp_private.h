@@ -271,13 +271,14 @@ struct tcp_connection {
 	/* receiving */
 	uint32_t rcv_nxt, rcv_edge; /* rcv_edge: the right edge of the window that the peer knows */
 	uint32_t ack_sent;          /* the last acknowledgement sent */
-	uint32_t ready_bytes, gap_bytes;
+	uint32_t ready_bytes;
 	uint32_t stamp_recent; /* RFC 7323, 4.3 */
 	uint32_t fin_at;
-	uint32_t unacked; /* bytes received since the last acknowledgement */
-	uint32_t newest;  /* where the range behind gaps begins that has changed last */
+	uint32_t unacked;       /* bytes received since the last acknowledgement */
+	uint32_t newest;        /* where the range behind gaps begins that has changed last */
+	struct tcp_range twice; /* what came again since the last acknowledgement (RFC 2883); empty: nothing */
 
-	uint32_t iss, irs, recover, timed_end;
+	uint32_t iss, recover, timed_end;
 	uint32_t lost_end; /* whatever was sent before, and the peer does not have, is lost */
 	uint32_t tail_end;
 	uint32_t min_trip_us; /* of segments that were sent once */
@@ -393,8 +394,17 @@ void tcp_drop_ready(struct tcp_connection *c);
  */
 bool tcp_is_scarce(struct tcp *tcp);
 
+/* The slow half of tcp_take_buffers. */
+bool tcp_take_scarce_buffers(struct tcp_connection *c, uint32_t count);
+
 /* Takes `count` buffers for the peer, or none: while they are scarce, it gets no more than its equal share. */
-bool tcp_take_buffers(struct tcp_connection *c, uint32_t count);
+static inline bool
+tcp_take_buffers(struct tcp_connection *c, uint32_t count)
+{
+	return xk_likely(atomic_load_explicit(&tcp_of(c)->scarce_until_ns, memory_order_relaxed) == 0 &&
+			 xk_share_lot_take(&c->kept, count)) ||
+	       tcp_take_scarce_buffers(c, count);
+}
 
 /* Returns the name of a state, as in RFC 9293. */
 const char *tcp_state_name(enum tcp_state state);
@@ -484,6 +494,9 @@ uint32_t tcp_recovery_window(const struct tcp_connection *c);
  * false, and keeps nothing, if there is no room.
  */
 bool tcp_gaps_add(struct tcp_gaps **gaps, struct tcp_range range, struct xk_msg **m);
+
+/* Returns the bytes of all ranges. NULL: none. */
+uint32_t tcp_gaps_bytes(const struct tcp_gaps *gaps);
 
 /* Forgets what lies before `sequence`. Returns the bytes from there to the next gap; NULL: that is a gap. */
 struct xk_msg *tcp_gaps_take(struct tcp_gaps **gaps, uint32_t sequence);

@@ -95,17 +95,6 @@ recovery_gap(const struct tcp_connection *c, unsigned index)
 	return gap;
 }
 
-/* Returns the bytes that the peer has behind gaps. */
-static uint32_t
-recovery_sacked(const struct tcp_connection *c)
-{
-	uint32_t bytes = 0;
-
-	for (unsigned i = 0; i < recovery_ranges(c); i++)
-		bytes += c->sacked->range[i].end - c->sacked->range[i].begin;
-	return bytes;
-}
-
 /* Returns whether the peer has all of a range. */
 static bool
 recovery_has(const struct tcp_connection *c, struct tcp_range range)
@@ -204,7 +193,7 @@ bool
 tcp_recovery_sacked(struct tcp_connection *c, const struct tcp_segment *segment, uint64_t now_ns)
 {
 	unsigned count = segment->options.sack_count;
-	uint32_t before = recovery_sacked(c);
+	uint32_t before = tcp_gaps_bytes(c->sacked);
 	struct xk_msg *none = NULL;
 	struct tcp_range range;
 
@@ -226,7 +215,7 @@ tcp_recovery_sacked(struct tcp_connection *c, const struct tcp_segment *segment,
 	for (unsigned i = recovery_ranges(c); i-- > 0;)
 		if (c->sacked->since_ns[i] == 0)
 			c->sacked->since_ns[i] = i + 1 < c->sacked->count ? c->sacked->since_ns[i + 1] : now_ns;
-	return recovery_sacked(c) != before;
+	return tcp_gaps_bytes(c->sacked) != before;
 }
 
 /* ---- losses ---- */
@@ -251,8 +240,8 @@ recovery_lateness_ns(const struct tcp_connection *c)
 {
 	uint64_t quarters = 1 + (uint64_t)c->reorder_quarters;
 
-	if (!c->reorders &&
-	    (c->recovers || c->duplicates >= TCP_DUPLICATES || recovery_sacked(c) > (TCP_DUPLICATES - 1) * c->mss))
+	if (!c->reorders && (c->recovers || c->duplicates >= TCP_DUPLICATES ||
+			     tcp_gaps_bytes(c->sacked) > (TCP_DUPLICATES - 1) * c->mss))
 		return 0;
 	if (c->min_trip_us == 0) /* no round trip is measured yet */
 		return TCP_DELAY_NS;

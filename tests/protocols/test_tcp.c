@@ -273,7 +273,7 @@ ACCEPT_TEST(tcp_remembers_a_bounded_number_of_gaps, "")
 		expect(e, TCP_ACK, 1, 1, 0);
 	}
 	CHECK_EQ(rig_counter(r, "too_many_gaps"), 1);
-	CHECK_EQ(connection_of(e)->gap_bytes, TCP_RANGES);
+	CHECK_EQ(tcp_gaps_bytes(connection_of(e)->gaps), TCP_RANGES);
 	reset(e);
 }
 
@@ -457,7 +457,7 @@ ACCEPT_TEST(tcp_takes_no_more_than_its_window, "tcp.receive=4k;")
 	CHECK_EQ(rig_counter(r, "outside"), 1);
 	say(e, TCP_ACK, 1 + 2 * 1460, 1, much); /* reaches over its edge */
 	expect(e, TCP_ACK, 1, 1, 0);
-	CHECK_EQ(connection_of(e)->gap_bytes, 4096 - 2 * 1460);
+	CHECK_EQ(tcp_gaps_bytes(connection_of(e)->gaps), 4096 - 2 * 1460);
 	reset(e);
 }
 
