@@ -3,6 +3,7 @@
 
 Prints a line for each check, `ok` or `FAIL`; exits 1 if one has failed.
 """
+import glob
 import os
 import subprocess
 import sys
@@ -11,8 +12,10 @@ import tempfile
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 sys.path.insert(0, os.path.join(ROOT, "tests"))
+sys.path.insert(0, HERE)
 sys.dont_write_bytecode = True
 import checks
+import mutate
 from checks import expect
 
 MUTATE = os.path.join(HERE, "mutate.py")
@@ -155,7 +158,19 @@ def check_scenarios(directory):
         expect(done.returncode == 1 and said in done.stdout and ":1:" in done.stdout, what, done.stdout)
 
 
+def check_lines():
+    """Each line of the project's own scenarios names a mutant: a change of the code may have taken it away."""
+    files = [os.path.relpath(name, ROOT) for pattern in ("protocols/**/*.[ch]", "xkernel/**/*.[ch]")
+             for name in glob.glob(os.path.join(ROOT, pattern), recursive=True)]
+    every = [mutant for source in mutate.sources(ROOT, sorted(files)) for mutant in source.mutants()]
+    for name in ("scenarios", "tcp", "paths", "threads"):
+        lines = mutate.read_scenarios(os.path.join(HERE, name + ".txt"))
+        lost = [line.name for line in lines if not any(line.chooses(mutant) for mutant in every)]
+        expect(not lost and lines, f"each line of {name}.txt has its mutants", " ".join(lost))
+
+
 def main():
+    check_lines()
     with tempfile.TemporaryDirectory() as directory:
         write(os.path.join(directory, "in/f.c"), SOURCE)
         write(os.path.join(directory, "in/xkernel/meson.build"), BUILD)
