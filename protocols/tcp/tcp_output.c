@@ -45,7 +45,8 @@ output_finish(struct xk_msg *m, const struct tcp_reply *reply, uint64_t pseudo_s
 static unsigned
 output_ranges(const struct tcp_connection *c)
 {
-	unsigned most = c->stamps ? TCP_SACKS - 1 : TCP_SACKS, count;
+	unsigned most = c->stamps ? TCP_SACKS - 1 : TCP_SACKS;
+	unsigned count;
 
 	if (!c->sacks || (c->gaps == NULL && c->twice.begin == c->twice.end))
 		return 0;

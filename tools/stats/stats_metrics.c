@@ -1,6 +1,6 @@
 /*
- * stats_metrics.c - see stats_metrics.h. Each family of samples has a line of help
- * and one of its type; its samples are together. Reads only atomics.
+ * stats_metrics.c - see stats_metrics.h. Each family of samples has a line of help and one of its type; its samples are
+ * together. Reads only atomics.
  */
 #include "tools/stats/stats_metrics.h"
 
