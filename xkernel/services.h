@@ -23,9 +23,10 @@ struct xk_platform *xk_platform_of(const struct xk_protocol *self);
  * receiving, or another protocol from storing (dynamic thresholds: Choudhury and Hahne, IEEE/ACM ToN 6(2), 1998).
  *
  * xk_kept returns how many buffers self keeps, xk_keep_limit how many it may keep now, and xk_keep_room how many of
- * these are left. xk_keep_more counts `count` more (at least 1), or returns false if there is no room for them. While
- * others count, the results are approximate, and the limit may be exceeded slightly. Any context. When a kernel ends,
- * each protocol's count must be 0 again; other counts are reported, and debug builds abort.
+ * these are left. xk_keep_more counts `count` more (at least 1), or returns false if there is no room for them. What
+ * sessions have taken in advance (struct xk_share_lot) counts. While others count, the results are approximate, and the
+ * limit may be exceeded slightly. Any context. When a kernel ends, each protocol's count must be 0 again; other counts
+ * are reported, and debug builds abort.
  */
 unsigned xk_kept(const struct xk_protocol *self);
 unsigned xk_keep_limit(const struct xk_protocol *self);

@@ -283,11 +283,11 @@ http_slowest(const struct http_connections *lists)
  * unless all is taken. Peers that read nothing could keep all buffers otherwise. The lock is held.
  */
 static void
-http_reclaim(struct http *http, const struct http_peer *peer)
+http_reclaim(struct http *http, const struct http_connection *c)
 {
-	struct http_connection *oldest = http_slowest(peer->lists);
+	struct http_connection *oldest = http_slowest(c->peer->lists);
 
-	if (oldest == NULL)
+	if (oldest == NULL && c->queued == 0)
 		oldest = http_slowest(http->lists);
 	if (oldest == NULL)
 		return;
@@ -307,7 +307,7 @@ http_go_on(struct http_connection *c, int sent, struct http_connections *gone)
 		http_move(c, c->has_room ? HTTP_WORKS : HTTP_SENDS);
 	} else if (sent == -ENOBUFS && xk_now_ns(self) < c->stalls_ns) {
 		http_move(c, HTTP_RETRIES);
-		http_reclaim(http, c->peer);
+		http_reclaim(http, c);
 	} else if (sent == 0) {
 		http_move(c, HTTP_WORKS);
 	} else if (sent < 0) {
@@ -382,6 +382,8 @@ http_serve(struct http_connection *c)
 	} else if (sent < 0 && sent != -EAGAIN && sent != -ENOBUFS) {
 		xk_control(c->session, XK_TCP_ABORT, NULL); /* what was promised cannot be sent */
 	}
+	if (sent == -ENOBUFS)
+		c->queued = http_unread(c); /* it waits for its own peer, not for others */
 	xk_lock(&http->lock);
 	http_go_on(c, sent, &gone);
 	xk_unlock(&http->lock);
@@ -482,7 +484,7 @@ http_expire(struct xk_alarm *alarm, uint64_t now_ns)
 
 /*
  * Returns the connection that makes room for one of peer's: of the peer that has most, the one that waits longest, also in
- * a response if that is another peer. A peer that has none, as have all others at most one, takes any that waits. NULL:
+ * a response if that is another peer. If the newcomer has none and no other peer has more than one, any that waits. NULL:
  * none. The lock is held.
  */
 static struct http_connection *

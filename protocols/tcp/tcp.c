@@ -423,15 +423,17 @@ static void
 tcp_forget(void *object, void *context)
 {
 	struct tcp_connection *c = object;
-	bool gone;
+	bool gone, is_stopped;
 
 	(void)context;
-	xk_alarm_cancel(&c->alarm);
 	xk_lock(&c->lock);
 	tcp_end(c, -ECANCELED);
+	is_stopped = xk_alarm_stop(&c->alarm);
 	gone = c->lingers;
 	c->lingers = false;
 	xk_unlock(&c->lock);
+	if (is_stopped)
+		xk_session_release(&c->session);
 	if (gone)
 		xk_session_release(&c->session);
 }

@@ -99,11 +99,11 @@ tcp_take_scarce_buffers(struct tcp_connection *c, uint32_t count)
 {
 	struct tcp *tcp = tcp_of(c);
 
-	if (tcp_is_scarce(tcp) && xk_share_exceeds(c->kept.share))
+	if (tcp_is_scarce(tcp) && xk_share_exceeds(c->kept.share, 0))
 		return false;
 	if (xk_share_lot_take(&c->kept, count))
 		return true;
-	if (!xk_share_exceeds(c->kept.share)) /* each connection's timer expires once until then */
+	if (!xk_share_exceeds(c->kept.share, count)) /* long enough for each connection's timer to expire once */
 		atomic_store_explicit(&tcp->scarce_until_ns, xk_now_ns(&tcp->protocol) + tcp->timeouts.max_ns,
 				      memory_order_relaxed);
 	return false;
@@ -242,29 +242,35 @@ connection_set_alarm(struct tcp_connection *c)
 }
 
 /*
- * Takes what is sent now, by link: *out. Returns whether there is anything. Only one shepherd at a time sends, because
- * segments must not overtake each other, and is_mine says that it is this one; it also sends what others leave to it
- * meanwhile. The lock is held: time stamps must not go back, so the clock is read under it.
+ * Takes what is sent now, by link: *out. Returns whether that is a full burst. Only one shepherd at a time sends, because
+ * segments must not overtake each other; others leave it what is to be sent. The lock is held: time stamps must not go
+ * back, so the clock is read under it.
  */
 static bool
-connection_take_output(struct tcp_connection *c, bool is_mine, struct xk_msg **out)
+connection_take_output(struct tcp_connection *c, struct xk_msg **out)
 {
+	uint8_t sending = TCP_SENDING;
 	struct xk_msg **end = out;
+	unsigned count = 0;
 	uint64_t now_ns;
 
 	*out = NULL;
-	if (!is_mine && (c->is_sending || !tcp_has_output(c)))
+	if (!tcp_has_output(c))
 		return false;
-	now_ns = tcp_has_output(c) ? xk_now_ns(c->session.protocol) : 0;
-	for (unsigned count = 0; count < XK_BURST && tcp_has_output(c); count++) {
+	if (atomic_load_explicit(&c->sending, memory_order_relaxed) != TCP_SENDS_NOTHING &&
+	    (atomic_compare_exchange_strong(&c->sending, &sending, TCP_SENDS_MORE) || sending == TCP_SENDS_MORE))
+		return false;
+	now_ns = xk_now_ns(c->session.protocol);
+	for (; count < XK_BURST && tcp_has_output(c); count++) {
 		*end = tcp_output(c, now_ns);
 		if (*end == NULL)
 			break;
 		end = &(*end)->link;
 		*end = NULL;
 	}
-	c->is_sending = *out != NULL;
-	return c->is_sending;
+	if (*out != NULL)
+		atomic_store_explicit(&c->sending, TCP_SENDING, memory_order_relaxed);
+	return count == XK_BURST;
 }
 
 /*
@@ -312,16 +318,22 @@ connection_returned(struct tcp_connection *c, uint32_t len)
 		c->acks = true;
 }
 
-/* Pushes messages, a list by link. Takes them. */
-static void
-connection_push(struct xk_session *s, struct xk_msg *m)
+/*
+ * Sends what connection_take_output has taken, by link. Takes it. Returns whether others have left more to be sent. Without
+ * the lock, which others may hold for long: nobody else sends meanwhile.
+ */
+static bool
+connection_send(struct tcp_connection *c, struct xk_msg *m)
 {
 	struct xk_msg *next;
 
+	if (m == NULL)
+		return false;
 	for (; m != NULL; m = next) {
 		next = m->link;
-		xk_path_push_below(s, m);
+		xk_path_push_below(&c->session, m);
 	}
+	return atomic_exchange(&c->sending, TCP_SENDS_NOTHING) == TCP_SENDS_MORE;
 }
 
 /* Hands up messages, a list by link, as long as the hlp does not close. Takes them. Returns their length. */
@@ -380,31 +392,30 @@ connection_finish_rarely(struct tcp_connection *c)
 void
 tcp_finish(struct tcp_connection *c, bool delivers)
 {
-	struct xk_session *s = &c->session;
-	bool is_sending = false, is_delivering = false, is_over = false;
-	struct xk_msg *out, *m;
+	bool is_full, is_more, is_rare, is_delivering = false, is_over = false;
+	struct xk_msg *out, *m = NULL;
 	uint32_t len;
 
 	for (;;) {
-		is_sending = connection_take_output(c, is_sending, &out);
-		connection_set_alarm(c);
-		if (is_sending) {
-			xk_unlock(&c->lock);
-			connection_push(s, out);
-			xk_lock(&c->lock);
-			continue;
-		}
+		is_full = connection_take_output(c, &out);
 		is_delivering = delivers && connection_take_up(c, is_delivering, &m, &is_over);
-		if (!is_delivering)
+		is_rare = c->state == TCP_ENDED || c->has_room;
+		connection_set_alarm(c);
+		if (out == NULL && !is_delivering)
 			break;
 		xk_unlock(&c->lock);
-		len = connection_demux(c, m);
+		is_more = connection_send(c, out) || is_full;
+		if (!is_delivering && !is_more && xk_likely(!is_rare))
+			return;
+		len = is_delivering ? connection_demux(c, m) : 0;
 		if (is_over)
-			xk_close_done(s);
+			xk_close_done(&c->session);
+		is_over = false;
 		xk_lock(&c->lock);
-		connection_returned(c, len);
+		if (is_delivering)
+			connection_returned(c, len);
 	}
-	if (xk_unlikely(c->state == TCP_ENDED || c->has_room))
+	if (xk_unlikely(is_rare))
 		connection_finish_rarely(c);
 	else
 		xk_unlock(&c->lock);

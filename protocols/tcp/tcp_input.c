@@ -36,6 +36,8 @@ input_measure(struct tcp_connection *c, const struct tcp_segment *segment, uint6
 static void
 input_take_window(struct tcp_connection *c, const struct tcp_segment *segment)
 {
+	uint32_t edge = c->snd_una + c->snd_wnd, back;
+
 	if (!tcp_before(c->snd_una, segment->acknowledgement) &&
 	    (tcp_before(segment->sequence, c->snd_wl1) ||
 	     (segment->sequence == c->snd_wl1 && tcp_before(segment->acknowledgement, c->snd_wl2))))
@@ -43,6 +45,9 @@ input_take_window(struct tcp_connection *c, const struct tcp_segment *segment)
 	c->snd_wl1 = segment->sequence;
 	c->snd_wl2 = segment->acknowledgement;
 	c->snd_wnd = segment->window << (segment->flags & TCP_SYN ? 0 : c->snd_scale);
+	back = edge - (segment->acknowledgement + c->snd_wnd);
+	if (back >> c->snd_scale == 0) /* the peer has only rounded it down (RFC 7323, 2.4) */
+		c->snd_wnd += back;
 	if (c->snd_wnd > c->max_window)
 		c->max_window = c->snd_wnd;
 }

@@ -227,7 +227,7 @@ output_payload(struct tcp_connection *c, uint32_t sequence, uint32_t len)
 
 /*
  * Returns the number of a segment without payload: the highest, as snd_nxt may have gone back, and be old to the peer. But
- * the peer ignores what lies beyond its window, as all does that follows a probe.
+ * the peer ignores numbers beyond its window, and therefore everything numbered behind a probe.
  */
 static uint32_t
 output_sequence(const struct tcp_connection *c)

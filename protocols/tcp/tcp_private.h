@@ -179,6 +179,13 @@ enum tcp_state { TCP_STATES(XK_NAMED_CONSTANT) TCP_STATES_COUNT };
 /* What moves a connection that has been established to another state. */
 enum tcp_event { TCP_CLOSES, TCP_FIN_ACKED, TCP_FIN_COMES, TCP_EVENTS };
 
+/* Whether a shepherd pushes segments of a connection. */
+enum tcp_sending {
+	TCP_SENDS_NOTHING,
+	TCP_SENDING,
+	TCP_SENDS_MORE, /* and takes what others have left when it is done */
+};
+
 /* ---- congestion control ---- */
 
 struct tcp_connection;
@@ -241,7 +248,6 @@ struct tcp_connection {
 	bool times : 1;       /* timed_end is valid */
 	bool has_fin : 1;     /* the peer's FIN has come, at fin_at */
 	bool delivers : 1;    /* a shepherd hands messages up */
-	bool is_sending : 1;  /* a shepherd pushes segments */
 	bool is_done : 1;     /* close_done was called, or must not be */
 	bool is_open : 1;     /* has been established */
 	bool lingers : 1;     /* a reference is the connection's own, until it has ended */
@@ -252,7 +258,7 @@ struct tcp_connection {
 	bool tails : 1;       /* retry.due_ns is when the tail of what is in flight is probed (RFC 8985, 7) */
 	bool awaits_tail : 1; /* such a probe is on its way, and ends at tail_end */
 	bool resent_tail : 1; /* it has no new bytes */
-	bool remembered : 1;  /* in limbo, until this connection was made */
+	bool remembered : 1;  /* its open was in limbo, and was forgotten for this connection */
 	union {
 		struct {
 			bool recovers : 1;    /* from losses: fast recovery or, with SACK, after a timeout */
@@ -265,6 +271,7 @@ struct tcp_connection {
 		uint8_t sends; /* not 0: one of these */
 	};
 	_Atomic bool is_closed;   /* the hlp has closed it: changed under the lock */
+	_Atomic uint8_t sending;  /* enum tcp_sending: changed under the lock, but for the end of sending */
 	uint8_t reorder_quarters; /* of min_trip_us, beyond one: a segment may be late by so much (RFC 8985, 6.2) */
 	uint8_t reorder_persists; /* recoveries after which that is none again */
 
@@ -397,7 +404,7 @@ bool tcp_is_scarce(struct tcp *tcp);
 /* The slow half of tcp_take_buffers. */
 bool tcp_take_scarce_buffers(struct tcp_connection *c, uint32_t count);
 
-/* Takes `count` buffers for the peer, or none: while they are scarce, it gets no more than its equal share. */
+/* Takes `count` buffers for the peer, or none: while they are scarce, it gets no more than its equal share. The lock is held. */
 static inline bool
 tcp_take_buffers(struct tcp_connection *c, uint32_t count)
 {

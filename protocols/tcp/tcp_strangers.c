@@ -359,6 +359,8 @@ strangers_reopened(struct tcp *tcp, struct tcp_stranger_entry *entry, const stru
 		return TCP_NO_CONNECTION;
 	entry->how.window = segment->window;
 	entry->how.tries = entry->tries;
+	entry->due_ns = xk_now_ns(&tcp->protocol) +
+			tcp->timeouts.max_ns; /* the shepherd removes it once there is a connection */
 	return XK_DROP_TAKEN;
 }
 
@@ -397,15 +399,15 @@ strangers_accept(struct tcp *tcp, struct xk_session *lls, struct xk_msg *m, cons
 	struct tcp_connection *c;
 
 	c = (struct tcp_connection *)xk_table_accept(&tcp->protocol, key, passive, lls, how, m);
+	if (c == NULL && xk_table_find(&tcp->protocol, key) != NULL)
+		return; /* another shepherd has accepted it meanwhile, and forgets the open */
 	if (c != NULL)
 		xk_lock(&c->lock); /* so that whoever made c sees that somebody else has forgotten the open for its sake */
 	forgotten = strangers_forget(tcp, ends, how);
 	if (c == NULL) {
 		if (forgotten != NULL)
 			xk_session_release(forgotten);
-		/* the peer believes that it is open: it is if another shepherd has accepted it meanwhile */
-		if (xk_table_find(&tcp->protocol, key) == NULL)
-			tcp_refuse(&tcp->protocol, lls, how->p, segment);
+		tcp_refuse(&tcp->protocol, lls, how->p, segment); /* the peer believes that it is open */
 		return;
 	}
 	c->remembered |= forgotten != NULL;

@@ -1,20 +1,22 @@
 /* tcp_timer.c - see tcp_private.h: what happens when nothing arrives. */
 #include "protocols/tcp/tcp_private.h"
 
-enum { TIMER_DEAF_PROBES = 3 }; /* timeouts of answered probes of a closed window, when buffers are scarce */
+enum { TIMER_DEAF_TIMEOUTS = 3 }; /* of a peer that is heard, but acknowledges nothing new, when buffers are scarce */
 
 /*
- * Returns whether the peer keeps buffers that others need: it has more than its equal share of them, and has not answered
- * what was sent since the last timeout, or only probes of its closed window (RFC 6429).
+ * Returns whether the peer keeps buffers that others need: it has more than its equal share of them, and has not been heard
+ * since the last timeout, or has acknowledged nothing new for some (RFC 6429).
  */
 static bool
 timer_is_deaf(const struct tcp_connection *c)
 {
 	uint64_t last_ns = c->retry.due_ns - c->retry.timeout_ns;
-	unsigned patience = c->retry.begun_ns >= last_ns ? TIMER_DEAF_PROBES : 1;
+	unsigned patience = 1;
 
+	if (c->retry.begun_ns >= last_ns || c->heard_ns >= last_ns)
+		patience = TIMER_DEAF_TIMEOUTS;
 	return c->queue != NULL && c->retry.tries >= patience && c->sent_ns >= last_ns && tcp_is_scarce(tcp_of(c)) &&
-	       xk_share_exceeds(c->kept.share);
+	       xk_share_exceeds(c->kept.share, 0);
 }
 
 /* Nothing has acknowledged the oldest byte, or a probe, in time. */

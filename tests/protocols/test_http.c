@@ -516,6 +516,25 @@ HTTP_TEST(http_takes_the_buffers_of_peers_that_take_nothing, "")
 	CHECK_TEXT(heard(r), "HTTP/1.1 200 OK\r\n", "hello");
 }
 
+HTTP_TEST(http_a_peer_that_gets_no_buffers_does_not_end_the_connections_of_others, "")
+{
+	uint32_t queued = 100000;
+
+	have_queued(r, queued);
+	for (unsigned i = 0; i < 3; i++)
+		say_from(r, 2, GET("/"));
+	rig_forget(r);
+	rig_fail_sending(r, -ENOBUFS); /* TCP gives this peer no more, as it has more than its equal share */
+	say_from(r, 1, GET("/large"));
+	for (unsigned i = 0; i < 5; i++) {
+		have_queued(r, queued -= 10000); /* all take what TCP has */
+		rig_advance_ms(r, 10);
+	}
+	rig_expect_counts(r, "stalled=0");
+	CHECK_EQ(rig_wire_session_count(r), 4);
+	rig_fail_sending(r, 0);
+}
+
 HTTP_TEST(http_goes_on_if_a_peer_that_is_to_make_room_has_done_so, "")
 {
 	rig_fail_sending(r, -EAGAIN);

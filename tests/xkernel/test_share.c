@@ -49,12 +49,12 @@ TEST(a_holder_exceeds_an_equal_part_of_the_limit)
 		xk_share_enter(&own[i]);
 	}
 	CHECK(xk_share_take(&own[0], 10));
-	CHECK(!xk_share_exceeds(&own[0]));
+	CHECK(!xk_share_exceeds(&own[0], 0));
 	CHECK(xk_share_take(&own[0], 1));
-	CHECK(xk_share_exceeds(&own[0]));
-	CHECK(!xk_share_exceeds(&own[1]));
+	CHECK(xk_share_exceeds(&own[0], 0));
+	CHECK(!xk_share_exceeds(&own[1], 0));
 	xk_share_exit(&own[2]);
-	CHECK(!xk_share_exceeds(&own[0])); /* of two, it may have 15 */
+	CHECK(!xk_share_exceeds(&own[0], 0)); /* of two, it may have 15 */
 	xk_share_give(&own[0], 11);
 }
 
@@ -89,6 +89,25 @@ TEST(a_lot_takes_in_advance_while_there_is_plenty)
 	CHECK(!xk_share_lot_take(&lot, 1));
 	CHECK_EQ(all.held, all.max);
 	CHECK_EQ(lot.held, 2);
+}
+
+TEST(what_a_lot_takes_in_advance_exceeds_no_equal_part)
+{
+	struct xk_share all = { .max = 1000 * XK_SHARE_ADVANCE }, own[100];
+	struct xk_share_lot lots[8];
+	uint32_t part = all.max / XK_ARRAY_LENGTH(own);
+
+	for (unsigned i = 0; i < XK_ARRAY_LENGTH(own); i++) {
+		own[i] = (struct xk_share){ .of = &all, .max = UINT32_MAX };
+		xk_share_enter(&own[i]);
+	}
+	for (unsigned i = 0; i < XK_ARRAY_LENGTH(lots); i++) {
+		lots[i] = (struct xk_share_lot){ .share = &own[0] };
+		CHECK(xk_share_lot_take(&lots[i], 1) && xk_share_lot_take(&lots[i], 1));
+	}
+	CHECK(own[0].held > 2 * XK_ARRAY_LENGTH(lots));
+	CHECK(own[0].held <= part / 2 + 2 * XK_ARRAY_LENGTH(lots));
+	CHECK(!xk_share_exceeds(&own[0], 0));
 }
 
 RIG_TEST(sessions_of_one_host_have_one_share, rig_new("llp"))

@@ -328,7 +328,7 @@ struct xk_transmit {
 	struct xk_msg *batch[2 * XK_BURST]; /* the driver's own frames, sent at the end of its turn */
 	_Atomic uint32_t held;
 	_Atomic bool wanted;     /* the driver waits for it: others release it */
-	_Atomic unsigned queued; /* frames of all others, at most XK_TRANSMIT_QUEUE */
+	_Atomic unsigned queued; /* frames of all others, and those behind them; at most XK_TRANSMIT_QUEUE */
 	_Atomic uint32_t lock;   /* protects first and last */
 	struct xk_msg *first, **last;
 };
@@ -586,8 +586,8 @@ xk_shepherd_switch(struct xk_runner *runner, struct xk_shepherd *from, struct xk
 
 /*
  * Adds m to the turn's batch of the calling driver's lane of port, without touching those of other drivers. Returns
- * false if the caller is no driver, has no lane, or if its batch is full, or if others have queued frames, which m must
- * not overtake.
+ * false if the caller is no driver or has no lane, if its batch is full, or if frames are queued, which m must not
+ * overtake.
  */
 static inline bool
 xk_transmit_add(const struct xk_port *port, struct xk_msg *m)

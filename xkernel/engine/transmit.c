@@ -1,5 +1,5 @@
 /*
- * transmit.c - sends frames to devices, in the order in which they were pushed.
+ * transmit.c - sends frames to devices, in the order in which they were pushed, unless both device and queue are full.
  *
  * A driver collects the frames pushed in its context and sends them once per turn, without atomics: it holds the
  * transmit of its own lanes as long as it is awake. Other threads, and drivers without a lane of the device, put frames
@@ -248,8 +248,8 @@ transmit_beside(struct xk_port *port, struct xk_protocol *owner, struct xk_msg *
 }
 
 /*
- * Sends m if the caller is not the driver that owns port's lane, or if the driver's batch is full, or if others have
- * queued frames: those were pushed before m, perhaps in the same conversation. On failure m is still the caller's.
+ * Sends m if the caller is not the driver that owns port's lane, if the driver's batch is full, or if frames are queued:
+ * those were pushed before m, perhaps in the same conversation. On failure m is still the caller's.
  *
  * A driver whose batch stays full spins if the graph says so, then hands off and waits on a thread. In a kernel without
  * threads, the shepherd returns to the driver, which has tried once more by then.
@@ -271,7 +271,9 @@ transmit_otherwise(struct xk_port *port, struct xk_protocol *owner, struct xk_ms
 		if (self->runner != port->runner)
 			return transmit_beside(port, owner, m, self);
 	}
-	if (transmit_is_behind(transmit) && transmit_enqueue(transmit, m))
+	if (transmit_is_behind(transmit))
+		xk_transmit_flush(port);
+	if (transmit_is_behind(transmit) && transmit_enqueue(transmit, m)) /* the device is full */
 		return 0;
 	if (transmit_is_full(transmit))
 		transmit_send_batch(port);

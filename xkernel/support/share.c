@@ -85,20 +85,28 @@ xk_share_take(struct xk_share *share, uint32_t count)
 }
 
 bool
-xk_share_exceeds(const struct xk_share *share)
+xk_share_exceeds(const struct xk_share *share, uint32_t count)
 {
 	const struct xk_share *of = share->of;
 	uint32_t parts = atomic_load_explicit(&of->parts, memory_order_relaxed);
 
-	return parts > 0 && xk_share_held(share) > share_limit(of) / parts;
+	return parts > 0 && (uint64_t)xk_share_held(share) + count > share_limit(of) / parts;
 }
 
 /* ---- lots ---- */
 
-/* Returns whether what is taken in advance would be little beside what is left of the share. */
+/*
+ * Returns whether what is taken in advance would be little: beside what is left of all, and of half the equal part of the
+ * share, so that nobody exceeds an equal part by what is not used.
+ */
 static bool
 lot_has_plenty(const struct xk_share *share)
 {
+	const struct xk_share *of = share->of;
+	uint32_t parts = atomic_load_explicit(&of->parts, memory_order_relaxed);
+
+	if (parts > 0 && xk_share_held(share) + XK_SHARE_ADVANCE > share_limit(of) / parts / 2)
+		return false;
 	while (share->of != NULL)
 		share = share->of;
 	return share->keeper != NULL ? xk_keep_room(share->keeper) / 64 >= XK_SHARE_ADVANCE

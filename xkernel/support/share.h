@@ -27,7 +27,9 @@
 #include "xkernel/map.h"
 #include "xkernel/protocol.h"
 
-enum { XK_SHARE_ADVANCE = 16 }; /* what a session takes in advance, at most twice (struct xk_share_lot) */
+enum {
+	XK_SHARE_ADVANCE = 16
+}; /* what a session takes in advance, a little less than twice as much at most (struct xk_share_lot) */
 
 LIST_HEAD(xk_share_list, xk_share);
 
@@ -68,8 +70,8 @@ void xk_share_give(struct xk_share *share, uint32_t count);
  */
 bool xk_share_take(struct xk_share *share, uint32_t count);
 
-/* Returns whether share has more than an equal part of what the one around it may hold. Any context. */
-bool xk_share_exceeds(const struct xk_share *share);
+/* Returns whether share, with `count` more, has more than an equal part of what the one around it may hold. Any context. */
+bool xk_share_exceeds(const struct xk_share *share, uint32_t count);
 
 /* ---- what a session takes and gives back all the time ---- */
 
