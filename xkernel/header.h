@@ -188,7 +188,7 @@ xk_bits_sum(uint64_t value, size_t end)
 	return ((value >> 32) + (uint32_t)value) << (-end & 15);
 }
 
-/* Returns what such sums add to one of stored bytes; it is small, so that others can be added. */
+/* Turns such a sum into one of stored bytes, which is small, so that others can be added to it. */
 static inline uint64_t
 xk_bits_sum_stored(uint64_t sum)
 {

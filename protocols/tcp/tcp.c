@@ -1,8 +1,8 @@
 /*
  * tcp.c - reliable streams of bytes between ports, over IP.
  *
- * Spec:         RFC 9293, 1122 (4.2), 5681, 5961, 6298, 6528, 6582, 6675, 7323, 8985, 2018, 2883, 3042; 20-byte header and
- *               options
+ * Spec:         RFC 9293, 1122 (4.2), 5681, 5961, 6298, 6528, 6582, 6675, 7323, 8985, 2018, 2883, 3042; 20-byte header
+ *               and options
  * Participants: the top of each stack is a port, 1 to 65535; the rest is IP's. Opening needs the remote port; a missing
  *               local one is chosen from 49152 on. Enabling needs the local port, and no host.
  * Sessions:     one per connection. Open waits until the peer has answered: -ECONNREFUSED, -ETIMEDOUT. A stranger's SYN
@@ -423,19 +423,11 @@ static void
 tcp_forget(void *object, void *context)
 {
 	struct tcp_connection *c = object;
-	bool gone, is_stopped;
 
 	(void)context;
 	xk_lock(&c->lock);
 	tcp_end(c, -ECANCELED);
-	is_stopped = xk_alarm_stop(&c->alarm);
-	gone = c->lingers;
-	c->lingers = false;
-	xk_unlock(&c->lock);
-	if (is_stopped)
-		xk_session_release(&c->session);
-	if (gone)
-		xk_session_release(&c->session);
+	tcp_finish_rarely(c);
 }
 
 static void

@@ -249,7 +249,6 @@ connection_set_alarm(struct tcp_connection *c)
 static bool
 connection_take_output(struct tcp_connection *c, struct xk_msg **out)
 {
-	uint8_t sending = TCP_SENDING;
 	struct xk_msg **end = out;
 	unsigned count = 0;
 	uint64_t now_ns;
@@ -258,7 +257,7 @@ connection_take_output(struct tcp_connection *c, struct xk_msg **out)
 	if (!tcp_has_output(c))
 		return false;
 	if (atomic_load_explicit(&c->sending, memory_order_relaxed) != TCP_SENDS_NOTHING &&
-	    (atomic_compare_exchange_strong(&c->sending, &sending, TCP_SENDS_MORE) || sending == TCP_SENDS_MORE))
+	    atomic_exchange(&c->sending, TCP_SENDS_MORE) != TCP_SENDS_NOTHING)
 		return false;
 	now_ns = xk_now_ns(c->session.protocol);
 	for (; count < XK_BURST && tcp_has_output(c); count++) {
@@ -268,8 +267,7 @@ connection_take_output(struct tcp_connection *c, struct xk_msg **out)
 		end = &(*end)->link;
 		*end = NULL;
 	}
-	if (*out != NULL)
-		atomic_store_explicit(&c->sending, TCP_SENDING, memory_order_relaxed);
+	atomic_store_explicit(&c->sending, *out != NULL ? TCP_SENDING : TCP_SENDS_NOTHING, memory_order_relaxed);
 	return count == XK_BURST;
 }
 
@@ -319,8 +317,8 @@ connection_returned(struct tcp_connection *c, uint32_t len)
 }
 
 /*
- * Sends what connection_take_output has taken, by link. Takes it. Returns whether others have left more to be sent. Without
- * the lock, which others may hold for long: nobody else sends meanwhile.
+ * Sends what connection_take_output has taken, by link. Takes it. Returns whether others have left more to be sent. Does
+ * not need the lock, which others may hold for long while nobody else sends.
  */
 static bool
 connection_send(struct tcp_connection *c, struct xk_msg *m)
@@ -355,8 +353,8 @@ connection_demux(struct tcp_connection *c, struct xk_msg *m)
 }
 
 /*
- * Takes what is handed up next: *m, a list by link, or the end of the stream (*is_over). Returns whether there is either; only one
- * shepherd at a time hands up, and is_mine says that it is this one. The lock is held.
+ * Takes what is handed up next: *m, a list by link, or the end of the stream (*is_over). Returns whether there is either;
+ * only one shepherd at a time hands up, and is_mine says that it is this one. The lock is held.
  */
 static bool
 connection_take_up(struct tcp_connection *c, bool is_mine, struct xk_msg **m, bool *is_over)
@@ -370,9 +368,8 @@ connection_take_up(struct tcp_connection *c, bool is_mine, struct xk_msg **m, bo
 	return c->delivers;
 }
 
-/* The end of tcp_finish when c has ended, or the hlp is to be told of room. The lock is held, and released. */
-static XK_APART void
-connection_finish_rarely(struct tcp_connection *c)
+XK_APART void
+tcp_finish_rarely(struct tcp_connection *c)
 {
 	struct xk_session *s = &c->session;
 	bool has_ended = c->state == TCP_ENDED, gone = has_ended && c->lingers;
@@ -416,7 +413,7 @@ tcp_finish(struct tcp_connection *c, bool delivers)
 			connection_returned(c, len);
 	}
 	if (xk_unlikely(is_rare))
-		connection_finish_rarely(c);
+		tcp_finish_rarely(c);
 	else
 		xk_unlock(&c->lock);
 }

@@ -30,8 +30,9 @@ input_measure(struct tcp_connection *c, const struct tcp_segment *segment, uint6
 }
 
 /*
- * Takes the peer's window, unless an older segment than the last one brings it (RFC 9293, 3.10.7.4). Whatever acknowledges
- * new bytes is no older, even if it repeats the peer's: an earlier window would then seem to begin at these bytes' end.
+ * Takes the peer's window, unless an older segment than the last one brings it (RFC 9293, 3.10.7.4). A segment that
+ * acknowledges new bytes is not older, even if it repeats the peer's bytes: the last window would then seem to begin
+ * where the new bytes end.
  */
 static void
 input_take_window(struct tcp_connection *c, const struct tcp_segment *segment)
@@ -76,6 +77,7 @@ input_acknowledge(struct tcp_connection *c, const struct tcp_segment *segment, u
 	uint32_t acked = segment->acknowledgement - c->snd_una, window = c->snd_wnd;
 	bool is_news = tcp_recovery_sacked(c, segment, now_ns), is_duplicate;
 
+	c->heard_ns = now_ns; /* also beside bytes that do not fit */
 	input_take_window(c, segment);
 	is_duplicate =
 		acked == 0 && c->snd_una != c->snd_max && !c->probes &&
@@ -181,7 +183,6 @@ input_text(struct tcp_connection *c, struct tcp_segment *segment, struct xk_msg 
 	if (c->has_fin && tcp_before(c->fin_at, segment->sequence + segment->len))
 		return TCP_NOT_WANTED;
 	if (tcp_before(segment->sequence, c->rcv_nxt)) {
-		input_note_twice(c, segment);
 		if (old >= segment->len && !(has_fin && old == segment->len)) {
 			c->acks = true;
 			return TCP_OLD;
@@ -303,8 +304,8 @@ input_syn_sent(struct tcp_connection *c, const struct tcp_segment *segment, uint
 }
 
 /*
- * Returns whether the segment has anything in the window (RFC 9293, 3.10.7.4: first), or only the number that follows it,
- * as an acknowledgement from a peer that has used all of the window, of which something was lost.
+ * Returns whether the segment has anything in the window (RFC 9293, 3.10.7.4: first). An acknowledgement may also have
+ * the number behind the window: its peer has used all of it, and something was lost.
  */
 static bool
 input_is_in_window(const struct tcp_connection *c, const struct tcp_segment *segment)
@@ -350,8 +351,8 @@ input_segment(struct tcp_connection *c, struct tcp_segment *segment, struct xk_m
 		input_answer(c, segment, now_ns);
 		return TCP_OLD_STAMP;
 	}
+	input_note_twice(c, segment);
 	if (!input_is_in_window(c, segment)) {
-		input_note_twice(c, segment);
 		input_answer(c, segment, now_ns);
 		/* an acknowledgement beside bytes that do not fit is valid all the same (RFC 9293, 3.10.7.4) */
 		if ((segment->flags & (TCP_RST | TCP_SYN | TCP_ACK)) != TCP_ACK || segment->sequence != c->rcv_nxt ||

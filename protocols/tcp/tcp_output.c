@@ -41,16 +41,15 @@ output_finish(struct xk_msg *m, const struct tcp_reply *reply, uint64_t pseudo_s
 	return m;
 }
 
-/* Returns how many ranges behind gaps a segment names. */
+/* Returns how many ranges a segment names. */
 static unsigned
 output_ranges(const struct tcp_connection *c)
 {
 	unsigned most = c->stamps ? TCP_SACKS - 1 : TCP_SACKS;
-	unsigned count;
+	unsigned count = (c->twice.begin != c->twice.end) + (c->gaps == NULL ? 0 : c->gaps->count);
 
-	if (!c->sacks || (c->gaps == NULL && c->twice.begin == c->twice.end))
+	if (!c->sacks)
 		return 0;
-	count = (c->gaps == NULL ? 0 : c->gaps->count) + (c->twice.begin != c->twice.end);
 	return count < most ? count : most;
 }
 
@@ -70,7 +69,7 @@ output_sack(struct tcp_options *options, struct tcp_range range)
 	options->sacks[options->sack_count++].end = range.end;
 }
 
-/* Adds what has come twice (RFC 2883), and what this end has behind gaps, first the range that has changed last (RFC 2018, 4). */
+/* Adds what has come twice (RFC 2883), then the ranges behind gaps, the one that has changed last first (RFC 2018, 4). */
 static void
 output_sacks(const struct tcp_connection *c, struct tcp_options *options)
 {
@@ -226,8 +225,8 @@ output_payload(struct tcp_connection *c, uint32_t sequence, uint32_t len)
 /* ---- what is sent next ---- */
 
 /*
- * Returns the number of a segment without payload: the highest, as snd_nxt may have gone back, and be old to the peer. But
- * the peer ignores numbers beyond its window, and therefore everything numbered behind a probe.
+ * Returns the sequence number of a segment without payload: the highest within the peer's window. The peer ignores numbers
+ * beyond it, and therefore those behind a probe; snd_nxt may have gone back, and be old to the peer.
  */
 static uint32_t
 output_sequence(const struct tcp_connection *c)

@@ -390,21 +390,28 @@ void tcp_set_mss(struct tcp_connection *c);
  */
 void tcp_finish(struct tcp_connection *c, bool delivers);
 
+/*
+ * The end of tcp_finish when c has ended, or the hlp is to be told of room: gives back what the connection itself holds.
+ * Sends nothing. The lock is held, and released.
+ */
+void tcp_finish_rarely(struct tcp_connection *c);
+
 /* Counts what is kept behind gaps. The lock is held. */
 void tcp_count_gaps(struct tcp_connection *c);
 
 /* Drops everything that waits to be handed up. The lock is held. */
 void tcp_drop_ready(struct tcp_connection *c);
 
-/*
- * Returns whether buffers are scarce: not long ago, one was refused to a peer that had no more than an equal share of them.
- */
+/* Returns whether buffers are scarce: lately, a peer was refused some that would have left it within an equal share. */
 bool tcp_is_scarce(struct tcp *tcp);
 
 /* The slow half of tcp_take_buffers. */
 bool tcp_take_scarce_buffers(struct tcp_connection *c, uint32_t count);
 
-/* Takes `count` buffers for the peer, or none: while they are scarce, it gets no more than its equal share. The lock is held. */
+/*
+ * Takes `count` buffers for the peer, or none: while they are scarce, a peer with more than an equal share gets no more.
+ * The lock is held.
+ */
 static inline bool
 tcp_take_buffers(struct tcp_connection *c, uint32_t count)
 {

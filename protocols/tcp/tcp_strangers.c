@@ -359,14 +359,14 @@ strangers_reopened(struct tcp *tcp, struct tcp_stranger_entry *entry, const stru
 		return TCP_NO_CONNECTION;
 	entry->how.window = segment->window;
 	entry->how.tries = entry->tries;
-	entry->due_ns = xk_now_ns(&tcp->protocol) +
-			tcp->timeouts.max_ns; /* the shepherd removes it once there is a connection */
+	/* the shepherd removes it once there is a connection */
+	entry->due_ns = xk_now_ns(&tcp->protocol) + tcp->timeouts.max_ns;
 	return XK_DROP_TAKEN;
 }
 
 /*
- * Forgets an open that was completed. Not before there is a connection: until then, other shepherds need it, too. Returns
- * its session below, which the caller releases without a lock; NULL: it is forgotten already.
+ * Forgets an open that was completed. Not before there is a connection: until then, other shepherds need it, too.
+ * Returns its session below, which the caller releases without a lock; NULL: it is forgotten already.
  */
 static struct xk_session *
 strangers_forget(struct tcp *tcp, struct xk_key ends, const struct tcp_how *how)
@@ -388,8 +388,8 @@ strangers_forget(struct tcp *tcp, struct xk_key ends, const struct tcp_how *how)
 }
 
 /*
- * Makes the connection, or finds the one that another shepherd has made, and hands m, the segment, to it. If the other one
- * has ended since, this shepherd has made another, which no peer knows: it ends at once. Takes m.
+ * Makes the connection, or finds the one that another shepherd has made, and hands m, the segment, to it. If that one has
+ * ended already, this shepherd makes another, which no peer knows of: it ends at once. Takes m.
  */
 static void
 strangers_accept(struct tcp *tcp, struct xk_session *lls, struct xk_msg *m, const struct tcp_segment *segment,
@@ -402,7 +402,7 @@ strangers_accept(struct tcp *tcp, struct xk_session *lls, struct xk_msg *m, cons
 	if (c == NULL && xk_table_find(&tcp->protocol, key) != NULL)
 		return; /* another shepherd has accepted it meanwhile, and forgets the open */
 	if (c != NULL)
-		xk_lock(&c->lock); /* so that whoever made c sees that somebody else has forgotten the open for its sake */
+		xk_lock(&c->lock); /* the shepherd that made c sees below if another has forgotten the open */
 	forgotten = strangers_forget(tcp, ends, how);
 	if (c == NULL) {
 		if (forgotten != NULL)

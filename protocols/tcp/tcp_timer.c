@@ -4,8 +4,8 @@
 enum { TIMER_DEAF_TIMEOUTS = 3 }; /* of a peer that is heard, but acknowledges nothing new, when buffers are scarce */
 
 /*
- * Returns whether the peer keeps buffers that others need: it has more than its equal share of them, and has not been heard
- * since the last timeout, or has acknowledged nothing new for some (RFC 6429).
+ * Returns whether the peer keeps buffers that others need: it has more than its equal share of them, and has not been
+ * heard since the last timeout, or has acknowledged nothing new for several (RFC 6429).
  */
 static bool
 timer_is_deaf(const struct tcp_connection *c)
@@ -13,7 +13,7 @@ timer_is_deaf(const struct tcp_connection *c)
 	uint64_t last_ns = c->retry.due_ns - c->retry.timeout_ns;
 	unsigned patience = 1;
 
-	if (c->retry.begun_ns >= last_ns || c->heard_ns >= last_ns)
+	if (c->heard_ns >= last_ns)
 		patience = TIMER_DEAF_TIMEOUTS;
 	return c->queue != NULL && c->retry.tries >= patience && c->sent_ns >= last_ns && tcp_is_scarce(tcp_of(c)) &&
 	       xk_share_exceeds(c->kept.share, 0);

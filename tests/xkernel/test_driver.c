@@ -173,7 +173,7 @@ TEST(many_threads_lose_no_frame_on_a_full_device)
 	check_full_device(XK_REGULAR, XK_DRIVER_ADAPTIVE);
 }
 
-/* Pushes three frames of one conversation in turn: in the driver, in another thread while the driver has the device, and in the driver. */
+/* Three frames of one conversation are pushed in turn: by the driver, by another thread meanwhile, and by the driver. */
 static void *
 push_second(void *argument)
 {

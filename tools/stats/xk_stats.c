@@ -112,21 +112,26 @@ stats_show(const struct stats_options *o, const char *name)
 	return OPTIONS_SUCCESS;
 }
 
+static int
+stats_fail_to_write(const char *option, const char *file)
+{
+	char why[STATS_WHY];
+
+	snprintf(why, sizeof(why), "%s %.200s cannot be written: %s", option, file, xk_error(errno));
+	return stats_fail(why);
+}
+
 /* Writes text, and frees it. Returns a status of the program. */
 static int
 stats_save(const char *option, const char *file, char *text)
 {
-	char why[STATS_WHY];
 	FILE *out = output_open(file);
 
 	if (out != NULL)
 		stats_put(text, out);
 	else
 		free(text);
-	if (output_close(out))
-		return OPTIONS_SUCCESS;
-	snprintf(why, sizeof(why), "%s %.200s cannot be written: %s", option, file, xk_error(errno));
-	return stats_fail(why);
+	return output_close(out) ? OPTIONS_SUCCESS : stats_fail_to_write(option, file);
 }
 
 /* Creates the file after the whole answer has arrived. */
@@ -139,14 +144,14 @@ stats_save_document(const struct stats_options *o, const char *name)
 }
 
 /*
- * Writes metrics until the host ends. Whoever reads the file finds all of the old text or all of the new; what
- * node_exporter's textfile collector would take for its own has a name that ends in .prom.
+ * Writes metrics until the host ends. A reader of the file finds all of the old text or all of the new. The temporary name
+ * does not end in .prom, so node_exporter ignores it.
  */
 static int
 stats_export(const struct stats_options *o, const char *name)
 {
 	bool is_stream = strcmp(o->prometheus, "-") == 0;
-	char new[PATH_MAX], why[STATS_WHY], *text;
+	char new[PATH_MAX], *text;
 	int status;
 
 	if ((size_t)snprintf(new, sizeof(new), "%s%s", o->prometheus, is_stream ? "" : ".new") >= sizeof(new))
@@ -159,12 +164,10 @@ stats_export(const struct stats_options *o, const char *name)
 			return OPTIONS_FAILURE;
 		}
 		status = stats_save("--prometheus", new, text);
-		if (status == OPTIONS_SUCCESS && !is_stream && rename(new, o->prometheus) != 0) {
-			snprintf(why, sizeof(why), "--prometheus %.200s cannot be written: %s", o->prometheus,
-				 xk_error(errno));
+		if (status == OPTIONS_SUCCESS && !is_stream && rename(new, o->prometheus) != 0)
+			status = stats_fail_to_write("--prometheus", o->prometheus);
+		if (status != OPTIONS_SUCCESS && !is_stream)
 			unlink(new);
-			status = stats_fail(why);
-		}
 	} while (status == OPTIONS_SUCCESS && !is_stream && !o->once);
 	return status;
 }

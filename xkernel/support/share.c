@@ -102,10 +102,7 @@ xk_share_exceeds(const struct xk_share *share, uint32_t count)
 static bool
 lot_has_plenty(const struct xk_share *share)
 {
-	const struct xk_share *of = share->of;
-	uint32_t parts = atomic_load_explicit(&of->parts, memory_order_relaxed);
-
-	if (parts > 0 && xk_share_held(share) + XK_SHARE_ADVANCE > share_limit(of) / parts / 2)
+	if (xk_share_exceeds(share, xk_share_held(share) + 2 * XK_SHARE_ADVANCE))
 		return false;
 	while (share->of != NULL)
 		share = share->of;

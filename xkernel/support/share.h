@@ -27,9 +27,8 @@
 #include "xkernel/map.h"
 #include "xkernel/protocol.h"
 
-enum {
-	XK_SHARE_ADVANCE = 16
-}; /* what a session takes in advance, a little less than twice as much at most (struct xk_share_lot) */
+/* What a session takes of a share in advance (struct xk_share_lot). It keeps less than twice as much. */
+enum { XK_SHARE_ADVANCE = 16 };
 
 LIST_HEAD(xk_share_list, xk_share);
 
